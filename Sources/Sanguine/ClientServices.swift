@@ -20,6 +20,7 @@ final class ClientServices: Sendable {
     let queries: QueryCache
     let records: RecordObservers
     let outboxNotifier: OutboxNotifier
+    let quotaRefusals = QuotaRefusals()
     let mainActorBatch = MainActorBatch()
     let models: ModelTable
     let events: EventKeeper

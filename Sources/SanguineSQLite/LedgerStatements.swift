@@ -66,6 +66,6 @@ final class LedgerStatements {
 extension NumberedTransfer {
     /// Reads the columns of a transfer, then its number.
     fileprivate init(from statement: SQLStatement) throws(SQLFailure) {
-        self.init(number: statement.integer(10), transfer: try Transfer(from: statement))
+        self.init(number: statement.integer(11), transfer: try Transfer(from: statement))
     }
 }

@@ -182,7 +182,7 @@ final class RowWriter {
         )
         rehoming = try RehomingStatements(on: connection)
         append = try SQLStatement(
-            "INSERT INTO transfers (\(Transfer.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO transfers (\(Transfer.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             on: connection
         )
     }

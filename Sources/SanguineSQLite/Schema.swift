@@ -17,7 +17,7 @@ struct Schema: Sendable {
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
             indexes, quotaHolds, documents, administration, merges, expiringGrants,
-            auditDetail, eras,
+            auditDetail, eras, metering,
         ]
     )
 
@@ -423,5 +423,18 @@ extension Schema {
                 GROUP BY devices.account HAVING count(*) = 1
             )
             WHERE ended_at IS NULL AND era = 0;
+        """
+
+    // `labels` is the JSON of `ChargeLabels`; NULL for none. Open holds of a period may return their
+    // units to it.
+    private static let metering = """
+        ALTER TABLE transfers ADD COLUMN labels TEXT;
+        ALTER TABLE holds ADD COLUMN labels TEXT;
+        ALTER TABLE quotas ADD COLUMN held INTEGER NOT NULL DEFAULT 0;
+        UPDATE quotas SET held = min(used, ifnull((
+            SELECT sum(quota_units) FROM holds
+            WHERE holds.account = quotas.account AND state = 0
+                AND quota = quotas.name AND quota_day = quotas.day
+        ), 0));
         """
 }

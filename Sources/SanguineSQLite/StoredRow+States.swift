@@ -89,7 +89,7 @@ extension HoldRow: StoredRow {
     static let valueColumns = [
         "account", "amount", "expires_at", "state", "captured", "reason", "operation", "sent",
         "quota", "quota_day", "quota_units", "charge_when_cut",
-        "quota_kept", "grants", "spent_on",
+        "quota_kept", "grants", "spent_on", "labels",
     ]
 
     func bind(to statement: SQLStatement) {
@@ -113,6 +113,7 @@ extension HoldRow: StoredRow {
         statement.bind(quota?.isKeptWhenLost == true ? 1 : nil as Int64?)
         statement.bind(grants)
         statement.bind(spentOn?.description)
+        statement.bind(labels.text)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -151,7 +152,8 @@ extension HoldRow: StoredRow {
             spentOn: try statement.optionalText(15).map { text throws(SQLFailure) in
                 guard let day = CalendarDay(text) else { throw .unreadable("The day of a hold") }
                 return day
-            }
+            },
+            labels: statement.labels(16)
         )
     }
 }
@@ -236,7 +238,7 @@ extension OperationRow: StoredRow {
 
 extension Transfer {
     static let columns =
-        "id, account, seq, kind, amount, available_after, held_after, reason, at, function"
+        "id, account, seq, kind, amount, available_after, held_after, reason, at, function, labels"
 
     func bind(to statement: SQLStatement) {
         statement.bind(id)
@@ -249,6 +251,7 @@ extension Transfer {
         statement.bind(reason)
         statement.bind(at)
         statement.bind(function)
+        statement.bind(labels.text)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -265,7 +268,8 @@ extension Transfer {
             heldAfter: statement.integer(6),
             reason: statement.text(7),
             at: statement.moment(8),
-            function: statement.optionalText(9)
+            function: statement.optionalText(9),
+            labels: statement.labels(10)
         )
     }
 }

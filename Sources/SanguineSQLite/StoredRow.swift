@@ -146,7 +146,7 @@ extension SessionRow: StoredRow {
 extension QuotaRow: StoredRow {
     static let table = "quotas"
     static let keyColumns = ["account", "name"]
-    static let valueColumns = ["day", "used", "resets_at", "seq"]
+    static let valueColumns = ["day", "used", "resets_at", "seq", "held"]
 
     func bind(to statement: SQLStatement) {
         statement.bind(account)
@@ -155,6 +155,7 @@ extension QuotaRow: StoredRow {
         statement.bind(used)
         statement.bind(resetsAt)
         statement.bind(seq)
+        statement.bind(held)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -165,7 +166,8 @@ extension QuotaRow: StoredRow {
             day: day,
             used: statement.integer(3),
             resetsAt: statement.moment(4),
-            seq: statement.integer(5)
+            seq: statement.integer(5),
+            held: statement.integer(6)
         )
     }
 }
@@ -174,6 +176,11 @@ extension SQLStatement {
     /// Binds the grants of a balance or a hold; `NULL` for none.
     func bind(_ grants: ExpiringGrants) {
         bind(grants.next == nil ? nil : grants.text)
+    }
+
+    /// Returns the labels of a charge or a hold; none for a text of another form.
+    func labels(_ column: Int32) -> ChargeLabels {
+        optionalText(column).flatMap { ChargeLabels(text: $0) } ?? ChargeLabels()
     }
 
     /// Returns the grants of a balance or a hold.

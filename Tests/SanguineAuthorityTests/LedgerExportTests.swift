@@ -77,7 +77,7 @@ struct LedgerExportTests {
         #expect(sums.items.map(\.charged) == [4, 4])
     }
 
-    @Test(arguments: ["model", "key", "tag", "", "Day"])
+    @Test(arguments: ["", "Day", "reason"])
     func `a grouping that the ledger cannot answer is refused`(by: String) {
         let refusal = refusal { () throws(Problem) in
             try SummaryQuery(WireQuery([(name: "by", value: by)]))

@@ -74,6 +74,24 @@ struct AccountSnippets {
         #expect(left == 0)
     }
 
+    @Test func `a quota is consumed without waiting for the server`() async throws {
+        let client = try client()
+        defer { client.close() }
+        let reading = Reading()
+        let use = try client.consumeOptimistically("readings", id: reading.id)
+        #expect(use.id == reading.id)
+        #expect(try await use.receipt.outcome == .applied)
+    }
+
+    private func takeBack(_ id: String, until reset: Timestamp?) {}
+
+    // The sample is only compiled: nothing is refused here.
+    private func refusals(_ client: SanguineClient) async {
+        for await refusal in client.quotas.refusals {
+            takeBack(refusal.id, until: refusal.problem.resetsAt)
+        }
+    }
+
     private func showCodeField(_ address: String) {}
     private func showCode(_ code: String, validUntil end: Timestamp) {}
     private func confirms(_ preview: MergePreview) async -> Bool { true }

@@ -284,6 +284,9 @@ enum LimitTexts {
             ("CallLimits.abandonedCalls", count(CallLimits.abandonedCalls)),
             ("CallLimits.abandonedTime", time(CallLimits.abandonedTime)),
             ("CallLimits.abandoningAccounts", count(CallLimits.abandoningAccounts)),
+            ("CallLimits.recordMutations", count(CallLimits.recordMutations)),
+            ("CallLimits.changedRecords", count(CallLimits.changedRecords)),
+            ("CallLimits.changedBytes", bytes(CallLimits.changedBytes)),
             ("AuthoritySettings.publicResults", count(settings.publicResults)),
         ]
     }()

@@ -74,6 +74,32 @@ struct ServerSnippets {
         #expect(functions[0].rules.price == .fixed(2))
     }
 
+    struct Translation: SyncedRecord {
+        static let collection = RecordCollection("translations")
+        let id: RecordID
+        var text: String
+    }
+
+    struct SaveTranslation: RecordMutation {
+        static let name = "translation.save"
+        let id: RecordID
+        let text: String
+
+        func apply(to records: inout Records) throws {
+            records.set(Translation(id: id, text: text))
+        }
+    }
+
+    @Test func `a function changes records with its answer`() {
+        let translate = ServerFunction(asking: Translate.self) {
+            "Translate into \($0.to): \($0.text)"
+        }
+        .recording(Translate.self) { call in
+            [SaveTranslation(id: try RecordID(derivedFrom: call.key), text: call.output)]
+        }
+        #expect(translate.name == "translate")
+    }
+
     @Test func `settings are set in code and checked`() throws {
         var settings = ServerSettings()
         settings.http.port = 8_081

@@ -75,7 +75,8 @@ enum SampleRows {
                 day: day,
                 used: 2,
                 resetsAt: .at(8),
-                seq: 10
+                seq: 10,
+                held: 1
             )
         ),
         .hold(
@@ -91,7 +92,8 @@ enum SampleRows {
                 quota: QuotaHold(name: "readings", day: day, units: 2, isKeptWhenLost: true),
                 chargeWhenCut: 5,
                 grants: .sample,
-                spentOn: day
+                spentOn: day,
+                labels: ChargeLabels(model: "m", key: "k", tag: "t")
             )
         ),
         .operation(

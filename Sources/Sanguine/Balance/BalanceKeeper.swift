@@ -105,6 +105,9 @@ final class BalanceKeeper: EntrySource {
     /// The calls of this device that the base does not contain, for tests and diagnosis.
     var pendingCalls: [PendingCharge] { guarded.withLock { $0.state.balance.calls } }
 
+    /// Whether calls or operations that were not sent yet use units of a quota.
+    var hasWaitingUnits: Bool { guarded.withLock { !$0.state.quotas.waiting.isEmpty } }
+
     /// The calls whose answers the app has not read, with their requests from the disk.
     var openCalls: [OpenCall] {
         calls.map { call in

@@ -167,6 +167,21 @@ struct BalanceState: Sendable {
         candidate?.traces[key] = .absent
     }
 
+    /// Records that a call is queued and will be sent, for the first time or again.
+    ///
+    /// - Parameters:
+    ///   - key: The key of the call.
+    ///   - outcomeUnknown: Whether a request may have reached the server.
+    mutating func queued(_ key: String, outcomeUnknown: Bool) {
+        defer { checkInvariants() }
+        switch pending[key]?.phase {
+        case .waiting, .sending, .unanswered:
+            pending[key]?.phase = outcomeUnknown ? .sending : .waiting
+        case .charged, .released, .settled, nil: return
+        }
+        adoptCandidate()
+    }
+
     /// Records the answer to a call.
     ///
     /// - Parameters:

@@ -41,6 +41,20 @@ struct QuotaBook: Sendable {
             endsAt = quota.resetsAt + .hours(24 * days)
         }
 
+        /// Continues with the calls of an earlier day that were not sent yet: they use units of the
+        /// day on which the server receives them.
+        mutating func carry(_ earlier: Line) {
+            for call in earlier.units.calls where call.phase == .waiting {
+                _ = units.began(
+                    call.key,
+                    function: "",
+                    expectedCost: call.predicted,
+                    isWaiting: true,
+                    at: call.since
+                )
+            }
+        }
+
         /// Whether the quota is shown although its day is over according to the device's clock.
         var isBeyondItsDay: Bool { quota.map { $0.resetsAt != endsAt } ?? false }
 
@@ -56,7 +70,8 @@ struct QuotaBook: Sendable {
                 used: max(0, QuotaBook.ceiling - left.available),
                 resetsAt: quota.resetsAt,
                 unlimited: quota.unlimited,
-                lifts: quota.lifts
+                lifts: quota.lifts,
+                period: quota.period
             )
         }
     }
@@ -135,14 +150,16 @@ struct QuotaBook: Sendable {
                 name: name,
                 limit: quota.limit,
                 used: 0,
-                resetsAt: CalendarDay.nextMidnight(after: now, in: zone),
+                resetsAt: quota.nextReset(after: now, in: zone),
                 unlimited: quota.unlimited,
-                lifts: quota.lifts
+                lifts: quota.lifts,
+                period: quota.period
             )
             let head = line.units.base?.balance.head ?? 0
             var turned = Line(fresh)
             let nothing = BalanceInquiry(keys: [], idle: [])
             turned.units.fetched(Self.balance(fresh, head: head, at: now), for: nothing, at: now)
+            turned.carry(line)
             lines[name] = turned
             hasNewDay = true
         }
@@ -194,7 +211,9 @@ struct QuotaBook: Sendable {
         guard let old = line.quota, old.resetsAt <= now, old.resetsAt < quota.resetsAt else {
             return line
         }
-        return Line()
+        var next = Line()
+        next.carry(line)
+        return next
     }
 
     private static func balance(_ quota: Quota, head: Int64, at now: Timestamp) -> Balance {
@@ -269,6 +288,15 @@ struct QuotaBook: Sendable {
         }
     }
 
+    /// The keys of calls that were not sent yet.
+    var waiting: Set<String> {
+        var keys: Set<String> = []
+        for line in lines.values {
+            for call in line.units.calls where call.phase == .waiting { keys.insert(call.key) }
+        }
+        return keys
+    }
+
     /// Begins a new epoch: the next list is newer than the known one, regardless of its number.
     mutating func beginEpoch() {
         for place in lines.values.indices { lines.values[place].units.beginEpoch() }
@@ -285,6 +313,16 @@ struct QuotaBook: Sendable {
                 lines.values[place].units.settled(call.key, head: head)
             }
         }
+    }
+}
+
+extension Quota {
+    /// Returns the end of the period that contains the moment.
+    fileprivate func nextReset(after now: Timestamp, in zone: TimeZone) -> Timestamp {
+        let midnight = CalendarDay.nextMidnight(after: now, in: zone)
+        guard let period, period != .day else { return midnight }
+        let today = CalendarDay(containing: now, in: zone)
+        return max(midnight, period.next(after: today).start(in: zone))
     }
 }
 

@@ -174,6 +174,42 @@ struct SpendingState: Sendable {
         quotas.answered(key, quota, head: head, at: now)
     }
 
+    /// Shows units of a quota as used by an operation of the outbox.
+    ///
+    /// - Parameters:
+    ///   - quota: The quota's name.
+    ///   - amount: The number of units.
+    ///   - key: The key of the operation's requests.
+    ///   - outcomeUnknown: Whether a request may have reached the server.
+    ///   - now: The current time.
+    mutating func queuesUse(
+        of quota: String,
+        _ amount: Int64,
+        _ key: String,
+        outcomeUnknown: Bool,
+        at now: Timestamp
+    ) {
+        quotas.began(key, Price.QuotaPrice(quota, units: amount), isWaiting: true, at: now)
+        quotas.each(key) { $0.queued(key, outcomeUnknown: outcomeUnknown) }
+    }
+
+    /// Records that an operation of the outbox that uses a quota is being sent.
+    mutating func sendsUse(_ key: String) { quotas.each(key) { $0.sends(key) } }
+
+    /// Takes the units of an operation back that is refused or withdrawn.
+    ///
+    /// A use that was answered stays until a list of quotas contains it.
+    mutating func withdrawsUse(_ key: String) {
+        quotas.each(key) { if $0.call(key)?.isOpen == true { $0.refused(key) } }
+    }
+
+    /// Forgets units of operations and calls that no longer exist, and were never sent.
+    mutating func forgetUses(except keys: Set<String>) {
+        for key in quotas.waiting where !keys.contains(key) && calls[key] == nil {
+            withdrawsUse(key)
+        }
+    }
+
     /// Records that a consumption has not happened.
     mutating func notConsumed(_ key: String) { quotas.each(key) { $0.refused(key) } }
 

@@ -28,6 +28,8 @@ public struct MutationContext: Sendable {
             var accountMark: FeedMark?
             /// The answer to a purchase.
             var purchase: CreditedPurchase?
+            /// The answer to a use of a quota.
+            var consumed: ConsumedQuota?
         }
 
         // The only mutable state, guarded by its mutex.
@@ -233,10 +235,11 @@ public struct MutationContext: Sendable {
     func serverResponse(
         _ path: String,
         method: String,
+        headers: [String: String] = [:],
         json: Data
     ) async throws(SanguineError) -> TransportResponse {
         guard let server = backend.call.server else { throw .notConfigured("'server'") }
-        let request = try request(method, path, [], [:], json: json, at: server)
+        let request = try request(method, path, [], headers, json: json, at: server)
         return try await answer(to: request) { () throws(SanguineError) in
             try await backend.call.send(request)
         } reading: { response in
@@ -254,6 +257,12 @@ public struct MutationContext: Sendable {
     /// Reports the answer to a purchase.
     func credited(_ purchase: CreditedPurchase) {
         notes.reported.withLock { $0.purchase = purchase }
+    }
+
+    /// Reports the answer to a use of a quota.
+    func consumed(_ quota: Quota, _ response: TransportResponse) {
+        let answer = ConsumedQuota(quota: quota, response: response)
+        notes.reported.withLock { $0.consumed = answer }
     }
 
     private func recordAnswer(to request: TransportRequest) {

@@ -28,17 +28,28 @@ final class RemoteMutationDriver: OutboxDriver {
     private let accountChanged = Mutex<(@Sendable (FeedMark) -> Void)?>(nil)
     /// Called with the answer to a purchase, before callers that wait for it continue.
     private let purchased = Mutex<(@Sendable (CreditedPurchase, Identifier) -> Void)?>(nil)
+    /// Shows uses of quotas.
+    private let uses: QuotaUses
     private var entries: Entries { queries.entries }
 
-    init(_ outbox: OutboxEngine, _ services: ClientServices, user: CacheScope) {
+    init(
+        _ outbox: OutboxEngine,
+        _ services: ClientServices,
+        user: CacheScope,
+        uses: QuotaUses
+    ) {
         self.outbox = outbox
         self.user = user
+        self.uses = uses
         applyNow = { [weak services] in services?.applyNow($0) }
         idsReplaced = { [weak services] in services?.idsReplaced() }
         queries = services.queries
         settling = MutationSettling(outbox, services.queries)
         // The client's own mutations need no registration.
-        let all = services.configuration.mutations + [AccountUpdate.self, PurchaseCredit.self]
+        let own: [any RemoteMutation.Type] = [
+            AccountUpdate.self, PurchaseCredit.self, QuotaConsumption.self,
+        ]
+        let all = services.configuration.mutations + own
         types = Dictionary(all.map { ($0.name, $0) }) { first, _ in first }
     }
 
@@ -125,6 +136,7 @@ final class RemoteMutationDriver: OutboxDriver {
         _ view: MutationEffects,
         inPlaceOf replaced: [Int64] = []
     ) {
+        uses.shows(row)
         show(row, view, inPlaceOf: replaced)
         // A temporary id may have been replaced in the meantime.
         rewriteWaiting(only: row.sequence)
@@ -150,9 +162,11 @@ final class RemoteMutationDriver: OutboxDriver {
     }
 
     func discard(_ sequences: [Int64], from contents: inout OutboxContents) -> Shown {
+        let rows = sequences.compactMap { contents.rows[$0] }
         for sequence in sequences { _ = contents.state.outbox.discard(sequence) }
         guard let first = sequences.first else { return {} }
-        return { [entries, user, applyNow] in
+        return { [entries, user, applyNow, uses] in
+            uses.hides(rows)
             applyNow(entries.setEffects([], of: first, inPlaceOf: sequences, for: user))
         }
     }
@@ -234,7 +248,10 @@ final class RemoteMutationDriver: OutboxDriver {
     }
 
     func notSent(_ sequences: [Int64]) {
-        for sequence in sequences { entries.recordUnsent(sequence) }
+        for sequence in sequences {
+            entries.recordUnsent(sequence)
+            if let row = outbox.read({ $0.rows[sequence] }) { uses.notSent(row) }
+        }
     }
 
     func send(_ departure: OutboxSend) async throws(SanguineError) {
@@ -243,6 +260,7 @@ final class RemoteMutationDriver: OutboxDriver {
         do throws(Problem) { mutation = try decode(row) } catch { throw .problem(error) }
         let wasSent = outbox.read { $0.state.outbox.items[row.sequence]?.outcomeUnknown }
         entries.recordSend(row.sequence)
+        uses.sends(row)
         outbox.changed()
         let request = MutationContext(
             id: row.id,
@@ -322,6 +340,7 @@ final class RemoteMutationDriver: OutboxDriver {
             return ids
         }
         if let mark = said.accountMark { accountChanged.withLock { $0 }?(mark) }
+        uses.applied(row, said.consumed)
         if let purchase = said.purchase { purchased.withLock { $0 }?(purchase, row.id) }
         // Before the effects move to the real ids: models must move first.
         if !said.replaced.isEmpty { idsReplaced() }
@@ -382,6 +401,7 @@ final class RemoteMutationDriver: OutboxDriver {
         }
         guard let (steps, _) = outbox.recordOutcomes(departure, results) else { return }
         for row in departure.rows {
+            uses.refused(row, problem)
             let touched = entries.effectQueries(of: row.sequence)
             entries.setEffects([], of: row.sequence, for: user)
             // A refusal often reflects a change at the backend that is not visible yet.

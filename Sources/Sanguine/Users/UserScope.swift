@@ -24,6 +24,7 @@ final class UserScope: Sendable {
     let purchaseAnswers = PurchaseAnswers()
     let recordMutations: RecordMutationDriver
     let mutations: RemoteMutationDriver
+    let uses: QuotaUses
     let functions: FunctionCaller
     let services: ClientServices
     /// Whether a user has signed out on this device, so that no guest is signed in until the app
@@ -94,7 +95,8 @@ final class UserScope: Sendable {
         recordMutations = RecordMutationDriver(records, server) { () throws(SanguineError) in
             try session.deviceId()
         }
-        mutations = RemoteMutationDriver(outbox, services, user: cacheScope)
+        uses = QuotaUses(balance, services)
+        mutations = RemoteMutationDriver(outbox, services, user: cacheScope, uses: uses)
         mutations.onAccountChange { carrier.changedAccount(at: $0) }
         feed = UserFeed(records, server, pollInterval: configuration.recordPolling)
         functions = FunctionCaller(call: call, balance: balance, services: services)
@@ -175,6 +177,7 @@ final class UserScope: Sendable {
         // These are operations that an earlier process performed after the sign-out.
         if outbox.file.isThere { authorizer.allowSignIn() }
         outbox.start()
+        uses.forgetAll(except: outbox.read { Array($0.rows.values) })
         functions.start()
         resume(isActive: isActive)
         followDevice()

@@ -77,9 +77,27 @@ extension Authority {
         parts: Int64? = nil,
         with changes: [Change] = []
     ) async throws(Problem) -> Answer {
+        try await settle(call, end, parts: parts, with: changes, recording: nil)
+    }
+
+    /// Works like ``settle(_:_:parts:with:)``, with changes of records in the same transaction.
+    func settle(
+        _ call: AcceptedCall,
+        _ end: CallEnd,
+        parts: Int64?,
+        with changes: [Change],
+        recording records: CallRecords?
+    ) async throws(Problem) -> Answer {
         let commands = calls
+        let records = records.map { CallRecording(changes: $0, sync: sync) }
         return try await following(call.account) { account in
-            commands.settle(call.paid(by: account), end, parts: parts, with: changes)
+            commands.settle(
+                call.paid(by: account),
+                end,
+                parts: parts,
+                with: changes,
+                recording: records
+            )
         } performing: { command throws(Problem) in
             guard call.record != .nothing else { return try await outcome(of: command) }
             return try await perform(command, evenIfDeleted: true)
@@ -92,9 +110,11 @@ extension Authority {
     func answer(
         _ account: Identifier,
         _ submission: Submission<CallTerms>,
+        recording records: CallRecords? = nil,
         _ body: @escaping CallEnd.Body
     ) async throws(Problem) -> (Answer, run: Identifier?) {
-        try await perform(calls.answer(account, submission, body))
+        let records = records.map { CallRecording(changes: $0, sync: sync) }
+        return try await perform(calls.answer(account, submission, recording: records, body))
     }
 
     /// Stores parts of a running answer, with the charge if they are the last ones.

@@ -61,7 +61,8 @@ struct CallCommands: Sendable {
                 }
             }
             if terms.holds {
-                let new = HoldRow(of: call, terms, expiresAt: now + terms.life)
+                var new = HoldRow(of: call, terms, expiresAt: now + terms.life)
+                new.labels = submission.labels
                 let hold = try placed(new, in: &draft, exhausted)
                 rows.append(.hold(hold))
                 call.hold = hold.id
@@ -114,41 +115,71 @@ struct CallCommands: Sendable {
     func answer(
         _ account: Identifier,
         _ submission: Submission<CallTerms>,
+        recording records: CallRecording? = nil,
         _ body: @escaping CallEnd.Body
     ) -> Command<(Answer, run: Identifier?)> {
-        let operationKey = Key.operation(account, key: submission.key)
-        let keys = [.balance(account), operationKey, Key.account(account)]
-        return Command(keys: keys) { loaded throws(Problem) in
-            guard let balance = loaded.balance(account) else { throw .noAccount }
-            let row = loaded.operation(account, key: submission.key)
-            if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
-                return Decision((Answer(answer, replayed: true), run: row?.run))
+        let position = OperationPosition(account: account, key: submission.key)
+        let keys =
+            [.balance(account), Key.operation(account, key: submission.key)]
+            + (records?.keys(account) ?? [.account(account)])
+        return Command(
+            keys: keys,
+            reading: { loaded, reader throws(Problem) in
+                guard let balance = loaded.balance(account) else { throw .noAccount }
+                let row = loaded.operation(account, key: submission.key)
+                if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
+                    return Decision((Answer(answer, replayed: true), run: row?.run))
+                }
+                let terms = try submission.content.get()
+                let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
+                let made = try records?.outcome(
+                    of: position,
+                    terms.operation,
+                    .succeeded(charge: terms.hold, answer: body),
+                    balance,
+                    loaded,
+                    reader
+                )
+                if case .failed(let problem) = made?.end { throw problem }
+                var draft = LedgerDraft(made?.balance ?? balance, now: now, rules: rules)
+                if terms.hold > 0 {
+                    try draft.spend(
+                        terms.hold,
+                        reason: terms.function,
+                        function: terms.function,
+                        labels: submission.labels
+                    )
+                }
+                let answer = StoredAnswer(
+                    status: 200,
+                    body: body(draft.balance, nil),
+                    // An answer without a change is not kept forever.
+                    head: terms.hold > 0 || made?.isChange == true ? draft.balance.head : nil
+                )
+                let done = done(answer, at: position, submission.fingerprint, run: terms.run)
+                return Decision(
+                    (Answer(answer), run: terms.run),
+                    changes: (made?.changes ?? []) + draft.changes + [.put(.operation(done))]
+                )
             }
-            let terms = try submission.content.get()
-            let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
-            var draft = LedgerDraft(balance, now: now, rules: rules)
-            if terms.hold > 0 {
-                try draft.spend(terms.hold, reason: terms.function, function: terms.function)
-            }
-            let answer = StoredAnswer(
-                status: 200,
-                body: body(draft.balance, nil),
-                // An answer without a change is not kept forever.
-                head: terms.hold > 0 ? draft.balance.head : nil
-            )
-            let done = OperationRow(
-                account: account,
-                key: submission.key,
-                fingerprint: submission.fingerprint.bytes,
-                state: .done(answer),
-                at: now,
-                run: terms.run
-            )
-            return Decision(
-                (Answer(answer), run: terms.run),
-                changes: draft.changes + [.put(.operation(done))]
-            )
-        }
+        )
+    }
+
+    /// Returns the row of a call that is done.
+    private func done(
+        _ answer: StoredAnswer,
+        at call: OperationPosition,
+        _ fingerprint: Fingerprint,
+        run: Identifier?
+    ) -> OperationRow {
+        OperationRow(
+            account: call.account,
+            key: call.key,
+            fingerprint: fingerprint.bytes,
+            state: .done(answer),
+            at: now,
+            run: run
+        )
     }
 
     /// Records that the call is about to be sent upstream.
@@ -172,6 +203,7 @@ struct CallCommands: Sendable {
             var changes = [Change.put(.parts(parts))]
             if let id = call.hold, var hold = loaded.hold(id), hold.state == .open {
                 hold.chargeWhenCut = min(chargeWhenCut, hold.amount)
+                hold.labels = hold.labels.asking(call.model)
                 changes.append(.put(.hold(hold)))
             }
             return Decision((), changes: changes)
@@ -207,51 +239,76 @@ struct CallCommands: Sendable {
         _ call: AcceptedCall,
         _ end: CallEnd,
         parts: Int64? = nil,
-        with others: [Change] = []
+        with others: [Change] = [],
+        recording records: CallRecording? = nil
     ) -> Command<Answer> {
-        Command(keys: keys(of: call)) { loaded throws(Problem) in
-            guard let balance = loaded.balance(call.account) else { throw .noAccount }
-            var operation: OperationRow
-            switch try running(call, loaded) {
-            case .running(let row): operation = row
-            // Settled by the expiry, or by a settlement whose result was lost.
-            case .ended(let answer): return Decision(Answer(answer), changes: others)
-            }
-            var draft = LedgerDraft(balance, now: now)
-            var rows: [Row] = []
-            var events: [Change] = []
-            if let id = call.hold {
-                guard var hold = loaded.hold(id), hold.state == .open else { throw .callExpired }
-                switch end {
-                case .succeeded(let charge, _):
-                    capture(charge, &hold, &draft, &rows)
-                    events = try exhaustion(keepingUnitsOf: hold, loaded)
-                case .cut(let charge, let takesQuota, _) where charge > 0 || takesQuota:
-                    capture(charge, &hold, &draft, &rows)
-                    if takesQuota {
-                        events = try exhaustion(keepingUnitsOf: hold, loaded)
-                    } else {
-                        giveUnitsBack(of: hold, &draft, &rows, loaded)
-                    }
-                case .failed, .cut:
-                    release(&hold, &draft, &rows, loaded)
+        let keys = keys(of: call) + (records?.keys(call.account) ?? [])
+        return Command(
+            keys: keys,
+            reading: { loaded, reader throws(Problem) in
+                guard let balance = loaded.balance(call.account) else { throw .noAccount }
+                var operation: OperationRow
+                switch try running(call, loaded) {
+                case .running(let row): operation = row
+                // Settled by the expiry, or by a settlement whose result was lost.
+                case .ended(let answer): return Decision(Answer(answer), changes: others)
                 }
+                let made = try records?.outcome(
+                    of: call.position,
+                    call.operation,
+                    end,
+                    balance,
+                    loaded,
+                    reader
+                )
+                let end = made?.end ?? end
+                var draft = LedgerDraft(made?.balance ?? balance, now: now)
+                var rows: [Row] = []
+                let events = try settleHold(of: call, end, &draft, &rows, loaded)
+                let answer = StoredAnswer(
+                    status: end.status,
+                    body: end.body(draft.balance, quota(of: call, loaded)),
+                    // An answer without a change is not kept forever.
+                    head: call.hold == nil && made?.isChange != true ? nil : draft.balance.head,
+                    parts: parts
+                )
+                operation.state = .done(answer)
+                operation.at = now
+                rows.append(.operation(operation))
+                return Decision(
+                    Answer(answer),
+                    changes: (made?.changes ?? []) + draft.changes + rows.map(Change.put) + events
+                        + others
+                )
             }
-            let answer = StoredAnswer(
-                status: end.status,
-                body: end.body(draft.balance, quota(of: call, loaded)),
-                // An answer without a change is not kept forever.
-                head: call.hold == nil ? nil : draft.balance.head,
-                parts: parts
-            )
-            operation.state = .done(answer)
-            operation.at = now
-            rows.append(.operation(operation))
-            return Decision(
-                Answer(answer),
-                changes: draft.changes + rows.map(Change.put) + events + others
-            )
+        )
+    }
+
+    /// Charges or releases the hold of a call that ends, and keeps or returns its units.
+    ///
+    /// - Returns: The event of a quota whose last unit the call keeps.
+    private func settleHold(
+        of call: AcceptedCall,
+        _ end: CallEnd,
+        _ draft: inout LedgerDraft,
+        _ rows: inout [Row],
+        _ loaded: Loaded
+    ) throws(Problem) -> [Change] {
+        guard let id = call.hold else { return [] }
+        guard var hold = loaded.hold(id), hold.state == .open else { throw .callExpired }
+        hold.labels = hold.labels.asking(call.model)
+        switch end {
+        case .succeeded(let charge, _):
+            capture(charge, &hold, &draft, &rows)
+            return try keepUnits(of: hold, &rows, loaded)
+        case .cut(let charge, let takesQuota, _) where charge > 0 || takesQuota:
+            capture(charge, &hold, &draft, &rows)
+            if takesQuota { return try keepUnits(of: hold, &rows, loaded) }
+            giveUnitsBack(of: hold, &draft, &rows, loaded)
+        case .failed, .cut:
+            release(&hold, &draft, &rows, loaded)
         }
+        return []
     }
 
     /// The stored state of a call to settle.
@@ -295,7 +352,7 @@ struct CallCommands: Sendable {
             var rows: [Row] = []
             let charge = hold.sent ? hold.chargeWhenCut ?? hold.amount : 0
             let keepsUnits = hold.sent && hold.quota?.isKeptWhenLost ?? false
-            let events = keepsUnits ? try exhaustion(keepingUnitsOf: hold, loaded) : []
+            let events = keepsUnits ? try keepUnits(of: hold, &rows, loaded) : []
             if charge > 0 || keepsUnits {
                 capture(charge, &hold, &draft, &rows)
                 if !keepsUnits { giveUnitsBack(of: hold, &draft, &rows, loaded) }
@@ -406,7 +463,9 @@ extension CallCommands {
             throw .noAccount
         }
         let row = loaded.quota(account, name: quota.name)
-        return try quotas.taken(quota.units, quota.name, of: profile, row)
+        var period = try quotas.taken(quota.units, quota.name, of: profile, row)
+        period.held = min(period.held + quota.units, period.used)
+        return period
     }
 
     private func quota(of call: AcceptedCall, _ loaded: Loaded) -> Quota? {
@@ -416,14 +475,22 @@ extension CallCommands {
         return quotas.quota(name, of: profile, loaded.quota(call.account, name: name))
     }
 
-    /// Returns the event of a quota whose last unit a call keeps; empty if units are left.
-    private func exhaustion(
-        keepingUnitsOf hold: HoldRow,
+    /// Keeps the units of a hold as used.
+    ///
+    /// - Returns: The event of a quota whose last unit it is; empty if units are left.
+    private func keepUnits(
+        of hold: HoldRow,
+        _ rows: inout [Row],
         _ loaded: Loaded
     ) throws(Problem) -> [Change] {
         guard let quota = hold.quota,
-            let period = loaded.quota(hold.account, name: quota.name), period.day == quota.day
+            let period = QuotaCommands.kept(
+                quota,
+                in: loaded.quota(hold.account, name: quota.name)
+            )
         else { return [] }
+        // Its owner sees no change, so its number of the feed stays.
+        rows.append(.quota(period))
         let profile = loaded.account(hold.account)?.profile(at: now)
         return try quotas.exhaustion(of: period, profile, loaded)
     }

@@ -60,7 +60,7 @@ struct CallDispatch: Sendable {
         for _ in 0..<CallLimits.refusedLeaders {
             switch services.sharedRuns.find(key, at: authority.clock.now(), else: { sharedRun }) {
             case .known(let row):
-                return try await answer(with: row)
+                return try await answer(with: row, question.prepared)
             case .follow(let sharedRun):
                 if await sharedRun.election.wait() {
                     return try await follow(sharedRun, question.prepared)
@@ -90,7 +90,7 @@ struct CallDispatch: Sendable {
         }
         if let row = try await authority.result(key) {
             services.tier.add(row)
-            return try await answer(with: row)
+            return try await answer(with: row, question.prepared)
         }
         return try await lead(question, sharedRun)
     }
@@ -140,12 +140,20 @@ struct CallDispatch: Sendable {
 
     // MARK: - Cached answers
 
-    private func answer(with row: ResultRow) async throws(Problem) -> CallReply {
+    private func answer(
+        with row: ResultRow,
+        _ prepared: PreparedCall
+    ) async throws(Problem) -> CallReply {
         let charge = rules.price.cached ?? 0
         let terms = terms(hold: charge, operation: Identifier(at: authority.clock.now()))
+        var records: CallRecords?
+        if let own = prepared.records {
+            records = await CallRecords(own, of: row.output, for: identity.account) { .failed($0) }
+        }
         let (answer, run) = try await authority.answer(
             identity.account,
-            submission.with(.success(terms))
+            submission.with(.success(terms)),
+            recording: records
         ) { balance, quota in
             ResponseEncoder.result(row.output, charge, true, terms.operation, balance, quota)
         }
@@ -295,7 +303,8 @@ struct CallDispatch: Sendable {
         let answer = begin(running, places, .shared)
         Task(executorPreference: services.executor()) {
             let end = await sharedRun.ending.wait()
-            services.end(running, with: await services.settle(running, end))
+            let records = await running.records(of: prepared, after: end)
+            services.end(running, with: await services.settle(running, end, recording: records))
             places.call?.release()
         }
         return try await answer()

@@ -25,4 +25,10 @@ public enum CallLimits {
     ///
     /// Beyond that, the guest that was merged first is forgotten.
     public static let mergedGuests = 10_000
+    /// The maximum number of mutations of records that a call makes with its end: 16.
+    public static let recordMutations = 16
+    /// The maximum number of records that they change: 100.
+    public static let changedRecords = 100
+    /// The maximum size in bytes of these records: 256 KiB.
+    public static let changedBytes = 256 << 10
 }

@@ -73,6 +73,8 @@ public struct AcceptedCall: Hashable, Sendable {
     ///
     /// Default: from the start of the call.
     public var record = Record.fromStart
+    /// The language model that its run has asked last; `nil` if none was asked yet.
+    public var model: String?
 
     /// The state of a call that is stored under its key.
     public enum Record: Hashable, Sendable {

@@ -7,7 +7,7 @@ struct CallSettlement: Sendable {
     private enum Change: Sendable {
         /// Nothing has happened: the call is withdrawn.
         case withdraw(Problem)
-        case settle(CallEnd, parts: Int64?, with: [SanguineAuthority.Change])
+        case settle(CallEnd, parts: Int64?, with: [SanguineAuthority.Change], CallRecords?)
     }
 
     /// The call.
@@ -25,12 +25,13 @@ struct CallSettlement: Sendable {
         _ end: CallEnd,
         parts: Int64?,
         with changes: [SanguineAuthority.Change],
+        recording records: CallRecords? = nil,
         bytes: Int
     ) {
         self.call = call
         self.fingerprint = fingerprint
         self.bytes = bytes + Self.overhead
-        change = .settle(end, parts: parts, with: changes)
+        change = .settle(end, parts: parts, with: changes, records)
     }
 
     /// Creates the withdrawal of a call, with the reason.
@@ -58,8 +59,16 @@ struct CallSettlement: Sendable {
         case .withdraw(let reason):
             try await authority.withdraw(call)
             return .failure(reason)
-        case .settle(let end, let parts, let changes):
-            return .success(try await authority.settle(call, end, parts: parts, with: changes))
+        case .settle(let end, let parts, let changes, let records):
+            return .success(
+                try await authority.settle(
+                    call,
+                    end,
+                    parts: parts,
+                    with: changes,
+                    recording: records
+                )
+            )
         }
     }
 

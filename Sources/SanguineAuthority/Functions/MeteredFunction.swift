@@ -66,6 +66,8 @@ package struct CallContext: Sendable {
     /// Records that the function fails without having asked an upstream; such a call is free if it
     /// was cut short.
     package var askedNobody: @Sendable () -> Void
+    /// Records the language model that is about to be asked, which the ledger shows.
+    package var asks: @Sendable (_ model: String) -> Void
     /// Reads a file of the call.
     package var attachment: @Sendable (BlobFacts) async throws(Problem) -> [UInt8]
 
@@ -78,6 +80,7 @@ package struct CallContext: Sendable {
         write: @escaping @Sendable (String, Int) async -> Void = { _, _ in },
         report: @escaping @Sendable (RunProgress) -> Void = { _ in },
         askedNobody: @escaping @Sendable () -> Void = {},
+        asks: @escaping @Sendable (String) -> Void = { _ in },
         attachment: @escaping @Sendable (BlobFacts) async throws(Problem) -> [UInt8] = {
             _ throws(Problem) in
             throw Problem(.notFound, "Upload the file again: it does not exist.")
@@ -90,6 +93,7 @@ package struct CallContext: Sendable {
         self.write = write
         self.report = report
         self.askedNobody = askedNobody
+        self.asks = asks
         self.attachment = attachment
     }
 }
@@ -154,6 +158,18 @@ package struct PreparedCall: Sendable {
     /// Returns the charge if the run is cut short after it was sent: the larger of the measured
     /// amount and the certain one.
     package var chargeWhenCut: @Sendable (RunProgress) -> Int64
+    /// Reads the output, and returns the mutations of records that the end of a call makes.
+    package typealias Records = @Sendable (_ output: JSONValue) throws -> Recording
+    /// Returns the mutations for one of the calls that have the output.
+    ///
+    /// It is deterministic, because it may be called repeatedly, and must return quickly.
+    package typealias Recording = @Sendable (CompletedCall) throws -> [any RecordMutation]
+
+    /// The records that a call changes in the transaction that charges it and stores its answer.
+    ///
+    /// Each call does so, also one that shares the run of another or gets a cached answer. Default:
+    /// `nil`, none.
+    package var records: Records?
     /// Runs the call.
     ///
     /// The task is cancelled if the answer is no longer wanted; errors are then ignored.

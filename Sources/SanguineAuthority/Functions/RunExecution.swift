@@ -52,7 +52,8 @@ struct RunExecution: Sendable {
         let end = await sharedRun.begin(on: executor) { await run() }
         sharedRun.log.end()
         let changes = self.changes(after: end)
-        let result = await services.settle(leader, end, with: changes.all)
+        let records = await leader.records(of: prepared, after: end)
+        let result = await services.settle(leader, end, with: changes.all, recording: records)
         if let row = changes.row, case .success = result {
             services.tier.add(row)
             sharedRun.keep()
@@ -171,6 +172,7 @@ struct RunExecution: Sendable {
             },
             report: { [sharedRun] in sharedRun.log.report($0) },
             askedNobody: { [sharedRun] in sharedRun.didNotLeave() },
+            asks: { [sharedRun] in sharedRun.asks($0) },
             attachment: { [authority, prepared] file async throws(Problem) in
                 guard prepared.attachments.contains(file), let id = BlobID(file.id) else {
                     throw Problem(.notFound, "Read only files that are attached to the call.")
@@ -191,7 +193,7 @@ struct RunExecution: Sendable {
             guard !Task.isCancelled, let parts = unstored else { continue }
             let cost = leader.chargeWhenLost(sharedRun.log.progress)
             do throws(Problem) {
-                try await authority.store(parts.row, of: leader.call, chargeWhenCut: cost)
+                try await authority.store(parts.row, of: leader.labelled, chargeWhenCut: cost)
                 sharedRun.log.stored(through: parts.end)
             } catch {
                 // Retried together with later parts; the run waits if there are too many.
@@ -268,14 +270,21 @@ extension RunServices {
     ///   - call: The call.
     ///   - end: The end of its run.
     ///   - changes: Changes to store with it.
+    ///   - records: Changes of records to make with it. Default: none.
     /// - Returns: The answer, or the problem.
     func settle(
         _ call: RunningCall,
         _ end: RunEnd,
-        with changes: [Change] = []
+        with changes: [Change] = [],
+        recording records: CallRecords? = nil
     ) async -> Result<Answer, Problem> {
         call.countIfAbandoned(end)
-        let settlement = call.settlement(end, parts: call.sharedRun.log.count, with: changes)
+        let settlement = call.settlement(
+            end,
+            parts: call.sharedRun.log.count,
+            with: changes,
+            recording: records
+        )
         return await settle(settlement)
     }
 

@@ -83,6 +83,13 @@ final class RunningCall: Sendable {
     /// The run whose parts form the answer; `nil` if the answer comes in one piece.
     var run: Identifier? { sharedRun.isStreamed ? sharedRun.id : nil }
 
+    /// The call with the language model that its run has asked.
+    var labelled: AcceptedCall {
+        var labelled = call
+        labelled.model = sharedRun.model
+        return labelled
+    }
+
     /// Whether its owner ends it before its run.
     var endsEarly: Bool { state.withLock { $0.limit != nil } }
 
@@ -138,25 +145,29 @@ final class RunningCall: Sendable {
     ///   - end: The end of its run.
     ///   - parts: The number of parts of its answer, if it is streamed.
     ///   - changes: Further changes in the same commit. Default: none.
+    ///   - records: Changes of records in the same commit. Default: none.
     /// - Returns: The settlement to store.
     func settlement(
         _ end: RunEnd,
         parts: Int64,
-        with changes: [Change] = []
+        with changes: [Change] = [],
+        recording records: CallRecords? = nil
     ) -> CallSettlement {
         guard let callEnd = self.end(end) else {
             var reason = Problem.noTurn
             if case .withdrawn(let problem) = end { reason = problem }
             return CallSettlement(withdrawing: call, fingerprint, reason)
         }
-        var bytes = end.bytes
+        // The changes of records have a copy of the output.
+        var bytes = records == nil ? end.bytes : 2 * end.bytes
         for case .put(.parts(let row)) in changes { bytes += row.texts.count }
         return CallSettlement(
-            call,
+            labelled,
             fingerprint,
             callEnd,
             parts: run == nil ? nil : parts,
             with: changes,
+            recording: records,
             bytes: bytes
         )
     }

@@ -38,6 +38,8 @@ final class SharedRun: Sendable {
         var isSent = false
         var hasEnded = false
         var cutReason: Problem?
+        /// The language model that was asked last.
+        var model: String?
         var isKept = false
         /// The permit of a run that continues without readers.
         var drain: DrainPool.Permit?
@@ -111,6 +113,12 @@ final class SharedRun: Sendable {
             return state.cutReason
         }
     }
+
+    /// The language model that it has asked last; `nil` if there is none.
+    var model: String? { state.withLock { $0.model } }
+
+    /// Records the language model that it asks.
+    func asks(_ model: String) { state.withLock { $0.model = model } }
 
     /// Records that the run ends without having been sent, although it was marked.
     func didNotLeave() { state.withLock { $0.isSent = false } }

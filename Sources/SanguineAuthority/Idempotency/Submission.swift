@@ -16,6 +16,10 @@ public struct Submission<Content: Sendable>: Sendable {
     ///
     /// Default: true.
     public var mayComeAgain = true
+    /// The labels of the charge, which do not distinguish a repetition from another request.
+    ///
+    /// Default: none.
+    public var labels = ChargeLabels()
 
     /// Creates a submission.
     public init(key: String, fingerprint: Fingerprint, content: Result<Content, Problem>) {
@@ -28,6 +32,7 @@ public struct Submission<Content: Sendable>: Sendable {
     package func with<Other>(_ content: Result<Other, Problem>) -> Submission<Other> {
         var other = Submission<Other>(key: key, fingerprint: fingerprint, content: content)
         other.mayComeAgain = mayComeAgain
+        other.labels = labels
         return other
     }
 

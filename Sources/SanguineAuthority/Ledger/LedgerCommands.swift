@@ -20,7 +20,11 @@ struct LedgerCommands: Sendable {
             try Amounts.check(reason: request.reason)
             let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
             var draft = LedgerDraft(balance, now: now, rules: rules)
-            try draft.spend(request.amount, reason: request.reason)
+            try draft.spend(
+                request.amount,
+                reason: request.reason,
+                labels: submission.labels
+            )
             return Draft(draft, answer: encoder.balance(draft.balance))
         }
     }
@@ -73,7 +77,8 @@ struct LedgerCommands: Sendable {
                 account: account,
                 amount: request.amount,
                 expiresAt: now + .seconds(seconds),
-                reason: "hold"
+                reason: "hold",
+                labels: submission.labels
             )
             let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
             var draft = LedgerDraft(balance, now: now, rules: rules)

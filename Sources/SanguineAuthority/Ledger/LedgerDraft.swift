@@ -80,10 +80,11 @@ struct LedgerDraft {
     mutating func spend(
         _ amount: Int64,
         reason: String,
-        function: String? = nil
+        function: String? = nil,
+        labels: ChargeLabels = ChargeLabels()
     ) throws(Problem) {
         _ = try require(amount)
-        move(amount, .spend, reason, function)
+        move(amount, .spend, reason, function, labels)
     }
 
     /// Holds the amount of the hold, which receives the grants that it takes.
@@ -98,7 +99,8 @@ struct LedgerDraft {
         precondition(charged >= 0 && charged <= hold.amount, "A capture must not exceed its hold.")
         move(hold.amount, .release, hold.reason)
         balance.grants.add(hold.grants)
-        move(charged, .capture, hold.reason, hold.operation == nil ? nil : hold.reason)
+        let function = hold.operation == nil ? nil : hold.reason
+        move(charged, .capture, hold.reason, function, hold.labels)
         settled(hold, charged: charged)
     }
 
@@ -195,16 +197,18 @@ struct LedgerDraft {
         _ amount: Int64,
         _ kind: LedgerEntry.Kind,
         _ reason: String,
-        _ function: String? = nil
+        _ function: String? = nil,
+        _ labels: ChargeLabels = ChargeLabels()
     ) {
-        if amount > 0 { append(amount, kind, reason, function) }
+        if amount > 0 { append(amount, kind, reason, function, labels) }
     }
 
     private mutating func append(
         _ amount: Int64,
         _ kind: LedgerEntry.Kind,
         _ reason: String,
-        _ function: String? = nil
+        _ function: String? = nil,
+        _ labels: ChargeLabels = ChargeLabels()
     ) {
         if transfers.isEmpty {
             balance.seq = nextNumber()
@@ -220,7 +224,8 @@ struct LedgerDraft {
             heldAfter: 0,
             reason: reason,
             at: now,
-            function: function
+            function: function,
+            labels: labels
         )
         // A hold has taken its grants, and expired ones are removed already.
         if transfer.availableChange < 0, kind != .hold, kind != .expireGrant {

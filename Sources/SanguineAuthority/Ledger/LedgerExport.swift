@@ -31,7 +31,8 @@ package enum LedgerFormat: String, Sendable, CaseIterable {
         case .csv:
             Array(
                 """
-                number,id,account,kind,amount,available_after,held_after,reason,function,at\r\n
+                number,id,account,kind,amount,available_after,held_after,reason,function,at,\
+                model,key,tag\r\n
                 """.utf8
             )
         case .cloudEvents: []
@@ -52,7 +53,10 @@ package enum LedgerFormat: String, Sendable, CaseIterable {
             \(entry.number),\(transfer.id),\(transfer.account),\(transfer.kind.rawValue),\
             \(transfer.availableChange),\(transfer.availableAfter),\(transfer.heldAfter),\
             \(CSVText.field(transfer.reason)),\
-            \(CSVText.field(transfer.chargedFunction ?? "")),\(transfer.at)\r\n
+            \(CSVText.field(transfer.chargedFunction ?? "")),\(transfer.at),\
+            \(CSVText.field(transfer.labels.model ?? "")),\
+            \(CSVText.field(transfer.labels.key ?? "")),\
+            \(CSVText.field(transfer.labels.tag ?? ""))\r\n
             """
     }
 }
@@ -99,6 +103,9 @@ private struct LedgerEvent: Encodable {
         var heldAfter: Int64
         var reason: String
         var function: String?
+        var model: String?
+        var key: String?
+        var tag: String?
     }
 
     let specversion = "1.0"
@@ -123,7 +130,10 @@ private struct LedgerEvent: Encodable {
             availableAfter: transfer.availableAfter,
             heldAfter: transfer.heldAfter,
             reason: transfer.reason,
-            function: transfer.chargedFunction
+            function: transfer.chargedFunction,
+            model: transfer.labels.model,
+            key: transfer.labels.key,
+            tag: transfer.labels.tag
         )
     }
 }

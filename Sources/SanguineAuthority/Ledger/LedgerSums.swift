@@ -44,10 +44,28 @@ struct LedgerSums: Sendable {
         }
     }
 
+    /// Returns a page of the groups, and the key of its last group if there are further groups.
+    ///
+    /// - Parameters:
+    ///   - last: The key of the last group of the page before; `nil` for the first page.
+    ///   - limit: The maximum number of groups.
+    /// - Returns: The page, and the key; `nil` on the last page.
+    func page(after last: String?, limit: Int) -> ([LedgerSummary.Group], next: String?) {
+        let rest = items.filter { group in
+            guard let last, let key = group.key else { return true }
+            return last.utf8.lexicographicallyPrecedes(key.utf8)
+        }
+        let page = rest.prefix(limit)
+        return (Array(page), rest.count > limit ? page.last?.key : nil)
+    }
+
     private func key(of transfer: Transfer) -> String? {
         switch by {
         case .day: CalendarDay(containing: transfer.at, in: zone).description
         case .function: transfer.chargedFunction
+        case .model: transfer.labels.model
+        case .key: transfer.labels.key
+        case .tag: transfer.labels.tag
         }
     }
 }
@@ -63,34 +81,38 @@ extension Transfer {
     }
 }
 
-/// A summary's query: `?by=&from=&to=`.
+/// A summary's query: `?by=&from=&to=&limit=&cursor=`.
 struct SummaryQuery: Sendable {
     /// The longest span: 366 days.
     static let longestDays = 366
     /// The number of days before the last one without `from`: 30.
     static let defaultDays = 30
+    /// The maximum number of groups on a page, and the default: 1,000.
+    static let largestPage = 1_000
 
     var by: LedgerSummary.Grouping
     var from: CalendarDay?
     var to: CalendarDay?
+    /// The maximum number of groups.
+    var limit: Int
+    /// The cursor of the previous page; `nil` for the first page.
+    var cursor: String?
 
     /// Parses the query.
     ///
-    /// - Throws: `malformed_request` for a grouping or a day that is not valid.
+    /// - Throws: `malformed_request` for a grouping, a day or a limit that is not valid.
     init(_ query: WireQuery) throws(Problem) {
-        let text = query["by"] ?? ""
-        guard let by = LedgerSummary.Grouping(rawValue: text) else {
+        guard let by = LedgerSummary.Grouping(rawValue: query["by"] ?? "") else {
+            let all = LedgerSummary.Grouping.allCases.map { "'\($0.rawValue)'" }
             throw Problem(
                 .malformedRequest,
-                ["model", "key", "tag"].contains(text)
-                    ? """
-                    Use 'by=function' or 'by=day': the ledger does not record the \(text) of a \
-                    charge.
-                    """
-                    : "Set 'by' to 'function' or 'day'."
+                "Set 'by' to one of \(all.joined(separator: ", "))."
             )
         }
         self.by = by
+        let list = try WireListQuery(query)
+        limit = min(list.limit ?? Self.largestPage, Self.largestPage)
+        cursor = list.cursor
         from = try Self.day("from", query)
         to = try Self.day("to", query)
     }
@@ -131,12 +153,26 @@ extension Authority {
                 """
             )
         }
+        // The groups of other days would be other ones.
+        let list = "summary \(query.by.rawValue) \(from) \(to)"
+        let last = try query.cursor.map { cursor throws(Problem) in
+            try cursors.position(cursor, list: list, account: account)
+        }
         let (begin, end) = (from.start(in: zone), to.next.start(in: zone))
         var sums = LedgerSums(by: query.by, zone: zone)
         for owner in try await ledgerOwners(of: account) {
             try await add(owner, from: begin, to: end, to: &sums)
         }
-        return LedgerSummary(by: query.by, from: from, to: to, items: sums.items)
+        let (page, next) = sums.page(after: last, limit: query.limit)
+        return LedgerSummary(
+            by: query.by,
+            from: from,
+            to: to,
+            items: page,
+            nextCursor: try next.map { next throws(Problem) in
+                try cursors.text(next, list: list, account: account)
+            }
+        )
     }
 
     private func add(
@@ -162,7 +198,7 @@ extension Authority {
 }
 
 extension LedgerSummary {
-    /// The groups as CSV (RFC 4180), with a header.
+    /// The page as CSV (RFC 4180), with a header.
     var csv: [UInt8] {
         var text = "\(by.rawValue),granted,charged,withdrawn,entries\r\n"
         for group in items {

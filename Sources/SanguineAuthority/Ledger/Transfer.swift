@@ -42,6 +42,8 @@ public struct Transfer: Hashable, Sendable {
     public var at: Timestamp
     /// The function whose call was charged; `nil` for other transfers.
     public var function: String?
+    /// The labels of a charge; empty for other transfers.
+    public var labels: ChargeLabels
 
     /// Creates a transfer.
     public init(
@@ -54,7 +56,8 @@ public struct Transfer: Hashable, Sendable {
         heldAfter: Int64,
         reason: String,
         at: Timestamp,
-        function: String? = nil
+        function: String? = nil,
+        labels: ChargeLabels = ChargeLabels()
     ) {
         self.id = id
         self.account = account
@@ -66,6 +69,7 @@ public struct Transfer: Hashable, Sendable {
         self.reason = reason
         self.at = at
         self.function = function
+        self.labels = labels
     }
 
     /// The book that the amount leaves.

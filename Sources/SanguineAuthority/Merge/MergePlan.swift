@@ -181,17 +181,40 @@ struct MergePlan {
         for period in merge.periods { rows[period.name] = period }
         // A change of the plan changes all of them.
         let isChanged = Set(merge.periods.map(\.name))
-        for var row in rows.values.sorted(by: { $0.name < $1.name })
-        where isChanged.contains(row.name) || takesPlan {
-            head += 1
-            row.seq = head
-            rows[row.name] = row
-            changes.append(.put(.quota(row)))
+        for var row in rows.values.sorted(by: { $0.name < $1.name }) {
+            let isSeen = isChanged.contains(row.name) || takesPlan
+            let held = merge.held(in: row)
+            if isSeen || row.held != held {
+                if isSeen { head += 1 }
+                row.seq = isSeen ? head : row.seq
+                row.held = held
+                rows[row.name] = row
+                changes.append(.put(.quota(row)))
+            }
+            report(row, theirs, own, quotas, loaded)
         }
         preview.quotas = quotas.limits.keys.sorted().compactMap { name in
             quotas.quota(name, of: account.profile, rows[name])
         }
         return merge.holds
+    }
+
+    /// Reports the exhaustion of a period of the account, unless it was reported on either side.
+    private mutating func report(
+        _ period: QuotaRow,
+        _ theirs: OwnedRows,
+        _ own: OwnedRows,
+        _ quotas: QuotaCommands,
+        _ loaded: Loaded
+    ) {
+        let guests = loaded.quota(guest.id, name: period.name)
+        let other = quotas.current(period.name, of: guest.profile, guests)
+        changes += quotas.exhaustion(
+            merged: period,
+            account.profile,
+            isReported: QuotaExhaustion.isReported(period, in: own.documents),
+            isGuestReported: QuotaExhaustion.isReported(other, in: theirs.documents)
+        )
     }
 
     private mutating func moveDocuments(_ theirs: OwnedRows, _ own: OwnedRows) {

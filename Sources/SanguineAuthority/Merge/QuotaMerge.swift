@@ -6,6 +6,10 @@ struct QuotaMerge {
     private(set) var periods: [QuotaRow] = []
     /// The open holds of both sides, each as one of the account.
     private(set) var holds: [HoldRow] = []
+    /// The days of the account's periods, by the name of the quota.
+    private var days: [String: CalendarDay] = [:]
+    /// The units that the holds may return to these periods.
+    private var held: [String: Int64] = [:]
 
     /// Creates the result of a merge.
     ///
@@ -20,7 +24,6 @@ struct QuotaMerge {
         accountHolds: [HoldRow]
     ) {
         var (guestRoom, accountRoom): ([String: Int64], [String: Int64]) = ([:], [:])
-        var days: [String: CalendarDay] = [:]
         for name in quotas.limits.keys.sorted() {
             let theirs = quotas.current(name, of: guest, loaded.quota(guest.id, name: name))
             var own = quotas.current(name, of: account, loaded.quota(account.id, name: name))
@@ -34,28 +37,33 @@ struct QuotaMerge {
         for var hold in guestHolds {
             hold.account = account.id
             let today = hold.quota.map { $0.day == loaded.quota(guest.id, name: $0.name)?.day }
-            Self.limit(&hold, isToday: today ?? false, to: &guestRoom, day: days)
+            limit(&hold, isToday: today ?? false, to: &guestRoom)
             holds.append(hold)
         }
         for var hold in accountHolds where hold.quota != nil {
             let today = hold.quota.map { $0.day == days[$0.name] }
-            Self.limit(&hold, isToday: today ?? false, to: &accountRoom, day: days)
+            limit(&hold, isToday: today ?? false, to: &accountRoom)
             holds.append(hold)
         }
     }
 
+    /// Returns the units of the account's period that holds may return after the merge.
+    func held(in period: QuotaRow) -> Int64 {
+        days[period.name] == period.day ? min(held[period.name] ?? 0, period.used) : period.held
+    }
+
     /// Limits the units that a hold returns, and lets it return them to the account's period.
-    private static func limit(
+    private mutating func limit(
         _ hold: inout HoldRow,
         isToday: Bool,
-        to room: inout [String: Int64],
-        day: [String: CalendarDay]
+        to room: inout [String: Int64]
     ) {
         guard var quota = hold.quota else { return }
         let units = isToday ? min(quota.units, room[quota.name] ?? 0) : 0
         room[quota.name, default: 0] -= units
+        held[quota.name, default: 0] += units
         quota.units = units
-        quota.day = day[quota.name] ?? quota.day
+        quota.day = days[quota.name] ?? quota.day
         hold.quota = quota
     }
 }

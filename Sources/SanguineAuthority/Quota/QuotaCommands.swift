@@ -90,6 +90,7 @@ struct QuotaCommands: Sendable {
                 )
             }
             period.used -= request.amount
+            period.held = min(period.held, period.used)
             var draft = LedgerDraft(balance, now: now)
             draft.addEntry("\(name) +\(request.amount): \(request.reason)")
             period.seq = draft.nextNumber()
@@ -147,8 +148,17 @@ struct QuotaCommands: Sendable {
     /// Returns the period without the units of a hold; `nil` if it belongs to another day, so that
     /// the units cannot be returned.
     static func givenBack(_ hold: QuotaHold, to row: QuotaRow?) -> QuotaRow? {
-        guard var period = row, period.day == hold.day else { return nil }
+        guard var period = kept(hold, in: row) else { return nil }
         period.used = max(0, period.used - hold.units)
+        period.held = min(period.held, period.used)
+        return period
+    }
+
+    /// Returns the period in which the units of a hold stay used; `nil` if it belongs to another
+    /// day.
+    static func kept(_ hold: QuotaHold, in row: QuotaRow?) -> QuotaRow? {
+        guard var period = row, period.day == hold.day else { return nil }
+        period.held = max(0, period.held - hold.units)
         return period
     }
 
@@ -205,7 +215,8 @@ struct QuotaCommands: Sendable {
                 rule.period.next(after: period.day).start(in: profile.zone)
             ),
             unlimited: limit == nil,
-            lifts: rule.plans(above: profile.plan)
+            lifts: rule.plans(above: profile.plan),
+            period: rule.period == .day ? nil : rule.period
         )
     }
 

@@ -21,7 +21,9 @@ struct QuotaExhaustion: StoredDocument {
 
     var documentID: String { Self.id(account, quota) }
     var documentAccount: Identifier? { account }
-    var documentExpiry: Timestamp? { resetsAt + .seconds(86_400) }
+    /// After the last moment of the period: one that began at the date line's eastern side ends up
+    /// to 26 hours later on its western side.
+    var documentExpiry: Timestamp? { resetsAt + .seconds(2 * 86_400) }
 
     /// The key of the record of an account's quota.
     static func key(_ account: Identifier, _ quota: String) -> Key { key(id(account, quota)) }
@@ -32,25 +34,63 @@ struct QuotaExhaustion: StoredDocument {
     }
 }
 
+extension QuotaExhaustion {
+    /// Returns whether one of the documents reports the exhaustion of the period.
+    static func isReported(_ period: QuotaRow, in documents: [DocumentRow]) -> Bool {
+        let id = id(period.account, period.name)
+        return documents.contains { row in
+            guard row.kind == kind, row.id == id, let known = try? Self(row) else { return false }
+            return known.day == period.day
+        }
+    }
+}
+
 extension QuotaCommands {
     /// Returns the event of a period whose units are all used, once; empty if some are left, or if
     /// it was reported before.
     ///
-    /// Called when units are kept, not when they are held: a call that fails gives its units back.
-    /// The units of other calls that still run count as used.
+    /// Units that open holds may return are left. So the event belongs to the command that keeps
+    /// the last unit.
     func exhaustion(
         of period: QuotaRow?,
         _ profile: Account?,
         _ loaded: Loaded
     ) throws(Problem) -> [Change] {
-        guard let period, let profile, let limit = limits[period.name]?.limit(of: profile.plan),
-            period.used >= limit
-        else { return [] }
+        guard let period, let profile else { return [] }
         let id = QuotaExhaustion.id(period.account, period.name)
         let known = try loaded.document(QuotaExhaustion.self, id)
         guard known?.day != period.day else { return [] }
+        return exhaustion(of: period, profile)
+    }
+
+    /// Returns the event of a period that was not reported before; empty if units are left.
+    private func exhaustion(of period: QuotaRow, _ profile: Account) -> [Change] {
+        guard let limit = limits[period.name]?.limit(of: profile.plan),
+            period.used - period.held >= limit
+        else { return [] }
         let data: [String: JSONValue] = ["quota": .string(period.name), "limit": .integer(limit)]
         let event = AnalyticsEvent(.quotaExhausted, of: profile.id, at: now, data: data)
         return [.put(QuotaExhaustion(period)), .event(event)]
+    }
+
+    /// Returns the event of an account's period after a merge.
+    ///
+    /// The larger use of both sides counts, so the report of either one is that of the account.
+    ///
+    /// - Parameters:
+    ///   - period: The account's period after the merge.
+    ///   - profile: The account.
+    ///   - isReported: Whether the exhaustion of the account's period before the merge was
+    ///     reported.
+    ///   - isGuestReported: Whether that of the guest's period was reported.
+    /// - Returns: The event, or only the record of the guest's one; empty if there is neither.
+    func exhaustion(
+        merged period: QuotaRow,
+        _ profile: Account,
+        isReported: Bool,
+        isGuestReported: Bool
+    ) -> [Change] {
+        if isReported { return [] }
+        return isGuestReported ? [.put(QuotaExhaustion(period))] : exhaustion(of: period, profile)
     }
 }

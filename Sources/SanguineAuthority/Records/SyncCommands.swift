@@ -82,7 +82,10 @@ struct SyncCommands: Sendable {
         )
     }
 
-    private func begin(
+    /// Begins the changes of an account's records.
+    ///
+    /// - Throws: `not_found` for an account without a balance.
+    func begin(
         _ account: Identifier,
         _ loaded: Loaded,
         _ reader: any RecordReader
@@ -156,6 +159,27 @@ struct PushDraft {
             }
         }
         apply(try edits(changes))
+    }
+
+    /// Runs mutations without an operation of a device, as one change.
+    ///
+    /// - Parameters:
+    ///   - mutations: The mutations.
+    ///   - operation: The id that they see as that of their operation.
+    ///   - check: Checks the number of records, and the bytes of their new values.
+    /// - Throws: The error of a mutation or of the check, or the storage's error. Nothing was
+    ///   changed then.
+    mutating func apply(
+        _ mutations: [any RecordMutation],
+        as operation: Identifier,
+        check: (_ records: Int, _ bytes: Int) throws(Refusal) -> Void
+    ) throws {
+        let context = OperationContext(id: operation)
+        var records = Records(from: source, schema: source.schema, operation: context)
+        for mutation in mutations { try records.run(mutation) }
+        let edits = try edits(records.changes)
+        try check(edits.count, edits.reduce(0) { $0 + ($1.value?.count ?? 0) })
+        apply(edits)
     }
 
     /// Drops the oldest tombstones beyond the account's limit.

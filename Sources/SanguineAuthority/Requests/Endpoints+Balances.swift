@@ -56,19 +56,23 @@ extension Endpoints {
 
     @Sendable
     private func spend(_ request: any WireRequest) async throws(Problem) -> WireResponse {
-        let admitted = try await admission.submit(
+        let labels = try request.chargeLabels()
+        var admitted = try await admission.submit(
             request,
             as: SpendRequest.self,
             meaning: \.meaning
         )
+        admitted.submission.labels = labels
         return .answer(try await authority.spend(admitted.identity.account, admitted.submission))
     }
 
     @Sendable
     private func hold(_ request: any WireRequest) async throws(Problem) -> WireResponse {
-        let admitted = try await admission.submit(request, as: HoldRequest.self) {
+        let labels = try request.chargeLabels()
+        var admitted = try await admission.submit(request, as: HoldRequest.self) {
             "\($0.amount) \($0.expiresIn.map(String.init) ?? "")"
         }
+        admitted.submission.labels = labels
         return .answer(try await authority.hold(admitted.identity.account, admitted.submission))
     }
 
@@ -118,6 +122,15 @@ extension Endpoints {
         let summary = try await authority.summary(of: identity.account, query)
         guard LedgerFormat(accept: request.field(.accept)) == .csv else {
             return .read(summary, to: request)
+        }
+        guard summary.nextCursor == nil else {
+            throw Problem(
+                .malformedRequest,
+                """
+                Request fewer days without a 'limit', or pages as JSON: a CSV has all groups, at \
+                most \(SummaryQuery.largestPage).
+                """
+            )
         }
         return .read(
             summary.csv,

@@ -30,12 +30,13 @@ extension Endpoints {
 
     @Sendable
     private func call(_ request: any WireRequest) async throws(Problem) -> WireResponse {
-        let reader = try AnswerForm(request)
-        let admitted = try await admission.submit(
+        let (reader, labels) = (try AnswerForm(request), try request.chargeLabels())
+        var admitted = try await admission.submit(
             request,
             as: FunctionRequest<JSONValue>.self,
             meaning: Self.meaning
         )
+        admitted.submission.labels = labels
         return .reply(
             try await calls.call(
                 request.parameter("name") ?? "",

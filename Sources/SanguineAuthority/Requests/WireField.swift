@@ -18,6 +18,7 @@ package enum WireField: String, CaseIterable, Sendable {
     case sanguineCall = "Sanguine-Call"
     case sanguineEpoch = "Sanguine-Epoch"
     case sanguineHead = "Sanguine-Head"
+    case sanguineTag = "Sanguine-Tag"
     case userID = "X-User-Id"
     case wwwAuthenticate = "WWW-Authenticate"
 }

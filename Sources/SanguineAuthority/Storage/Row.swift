@@ -291,6 +291,8 @@ public struct QuotaRow: Hashable, Sendable {
     public var resetsAt: Timestamp
     /// The number of the quota's last change in the account's feed.
     public var seq: Int64
+    /// The part of ``used`` that open holds may still return; never more than it.
+    public var held: Int64
 
     /// Creates the row.
     public init(
@@ -299,7 +301,8 @@ public struct QuotaRow: Hashable, Sendable {
         day: CalendarDay,
         used: Int64,
         resetsAt: Timestamp,
-        seq: Int64
+        seq: Int64,
+        held: Int64 = 0
     ) {
         self.account = account
         self.name = name
@@ -307,6 +310,7 @@ public struct QuotaRow: Hashable, Sendable {
         self.used = used
         self.resetsAt = resetsAt
         self.seq = seq
+        self.held = held
     }
 }
 
@@ -356,6 +360,8 @@ public struct HoldRow: Hashable, Sendable {
     public var grants: ExpiringGrants
     /// The day on which the hold counts towards the spending limit; `nil` if there was none.
     public var spentOn: CalendarDay?
+    /// The labels of the charge, for summaries of the ledger.
+    public var labels: ChargeLabels
 
     /// Creates an open hold.
     public init(
@@ -370,7 +376,8 @@ public struct HoldRow: Hashable, Sendable {
         quota: QuotaHold? = nil,
         chargeWhenCut: Int64? = nil,
         grants: ExpiringGrants = ExpiringGrants(),
-        spentOn: CalendarDay? = nil
+        spentOn: CalendarDay? = nil,
+        labels: ChargeLabels = ChargeLabels()
     ) {
         self.id = id
         self.account = account
@@ -384,6 +391,7 @@ public struct HoldRow: Hashable, Sendable {
         self.chargeWhenCut = chargeWhenCut
         self.grants = grants
         self.spentOn = spentOn
+        self.labels = labels
     }
 }
 

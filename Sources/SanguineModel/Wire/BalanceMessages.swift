@@ -94,7 +94,7 @@ public struct BalanceAnswer: Hashable, Codable, Sendable {
     public init(balance: Balance) { self.balance = balance }
 }
 
-/// An account's daily allowance.
+/// An account's allowance for a day, a week or a month.
 public struct Quota: Hashable, Codable, Sendable {
     /// The quota's name in the configuration.
     public var name: String
@@ -104,13 +104,15 @@ public struct Quota: Hashable, Codable, Sendable {
     public var used: Int64
     /// The amount that is left, at least zero, or `nil` if the account's plan lifts the limit.
     public var remaining: Int64?
-    /// The start of the next period, the user's next midnight.
+    /// The start of the next period, a midnight of the user.
     public var resetsAt: Timestamp
     /// Whether the account's plan lifts the limit.
     public var unlimited: Bool
     /// The plans that lift or raise the limit, by name; empty if none does, `nil` from a server
     /// that does not state them.
     public var lifts: [String]?
+    /// The period; `nil` for a day.
+    public var period: Period?
 
     /// Creates a quota and computes the remaining amount.
     public init(
@@ -119,7 +121,8 @@ public struct Quota: Hashable, Codable, Sendable {
         used: Int64,
         resetsAt: Timestamp,
         unlimited: Bool,
-        lifts: [String]? = nil
+        lifts: [String]? = nil,
+        period: Period? = nil
     ) {
         self.name = name
         self.limit = limit
@@ -128,6 +131,7 @@ public struct Quota: Hashable, Codable, Sendable {
         self.resetsAt = resetsAt
         self.unlimited = unlimited
         self.lifts = lifts
+        self.period = period
     }
 
     /// Decodes a quota.
@@ -141,7 +145,10 @@ public struct Quota: Hashable, Codable, Sendable {
             used: try members.decode(Int64.self, forKey: .used),
             resetsAt: try members.decode(Timestamp.self, forKey: .resetsAt),
             unlimited: try members.decode(Bool.self, forKey: .unlimited),
-            lifts: try members.decodeIfPresent([String].self, forKey: .lifts)
+            lifts: try members.decodeIfPresent([String].self, forKey: .lifts),
+            // A period of a later version counts as a day.
+            period: try members.decodeIfPresent(String.self, forKey: .period)
+                .flatMap(Period.init(rawValue:))
         )
     }
 

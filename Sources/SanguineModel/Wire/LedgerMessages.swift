@@ -6,11 +6,18 @@ public struct LedgerSummary: Hashable, Codable, Sendable {
         case day
         /// The function whose call was charged.
         case function
+        /// The language model that the charged call has asked.
+        case model
+        /// The API key of the program that was charged.
+        case key
+        /// The tag that the caller gave to the charge.
+        case tag
     }
 
     /// The sums of one group.
     public struct Group: Hashable, Codable, Sendable {
-        /// The day as `YYYY-MM-DD`, or the function's name; `nil` for entries without a function.
+        /// The day as `YYYY-MM-DD`, the name of the function or model, the id of the API key, or the
+        /// tag; `nil` for entries without one.
         public var key: String?
         /// The amount that was granted.
         public var granted: Int64
@@ -45,12 +52,21 @@ public struct LedgerSummary: Hashable, Codable, Sendable {
     public var to: CalendarDay
     /// The groups, in the order of their keys; a group without entries is omitted.
     public var items: [Group]
+    /// The cursor of the next page; `nil` on the last page.
+    public var nextCursor: String?
 
     /// Creates a summary.
-    public init(by: Grouping, from: CalendarDay, to: CalendarDay, items: [Group]) {
+    public init(
+        by: Grouping,
+        from: CalendarDay,
+        to: CalendarDay,
+        items: [Group],
+        nextCursor: String? = nil
+    ) {
         self.by = by
         self.from = from
         self.to = to
         self.items = items
+        self.nextCursor = nextCursor
     }
 }

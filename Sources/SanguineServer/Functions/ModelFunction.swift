@@ -222,7 +222,8 @@ struct ModelCall: Sendable {
                 for: context.caller,
                 within: context.isStreamed ? max(timeout, streamTimeout) : timeout,
                 silence: timeout,
-                streamed: context.isStreamed
+                streamed: context.isStreamed,
+                onAttempt: context.asks
             ) { event in
                 let made = progress.withLock { progress in
                     progress.record(event)

@@ -69,7 +69,9 @@ public struct ServerFunction: Sendable {
     let inputs: [String: String]?
     /// The models that it asks; `nil` for a function that computes, because it reports no usage.
     let asks: Asking?
-    let make: @Sendable (Surroundings) -> any MeteredFunction
+    /// The name of the call whose records it changes; `nil` for none.
+    private(set) var recorded: String?
+    private(set) var make: @Sendable (Surroundings) -> any MeteredFunction
 
     /// Creates a function that computes its output.
     ///
@@ -204,6 +206,17 @@ public struct ServerFunction: Sendable {
         ) { input, _, _ in try prompt(input) }
     }
 
+    /// Returns the function within another one, which changes the records of a call of that name.
+    func recording(
+        _ call: String,
+        _ wrap: @escaping @Sendable (any MeteredFunction) -> any MeteredFunction
+    ) -> ServerFunction {
+        var function = self
+        function.recorded = call
+        function.make = { [make] surroundings in wrap(make(surroundings)) }
+        return function
+    }
+
     /// Converts the model's answer to the output of a call.
     private static func output<Output: Codable & Sendable>(
         _ type: Output.Type,
@@ -224,6 +237,9 @@ public struct ServerFunction: Sendable {
         }
         if !ServerSettings.isListName(name) {
             faults.append("Name the function '\(name)' with 1 to 64 letters, digits, - and _.")
+        }
+        if let recorded, recorded != name {
+            faults.append("Record calls of '\(name)' only: '\(recorded)' is another function.")
         }
         if inputs == nil {
             faults.append(

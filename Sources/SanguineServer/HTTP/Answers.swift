@@ -11,6 +11,7 @@ extension HTTPField.Name {
     static let sanguineCall = named("Sanguine-Call")
     static let sanguineEpoch = named("Sanguine-Epoch")
     static let sanguineHead = named("Sanguine-Head")
+    static let sanguineTag = named("Sanguine-Tag")
     static let userID = named("X-User-Id")
     /// On every response; see Documentation/Protocol.md.
     static let requestID = named("X-Request-Id")

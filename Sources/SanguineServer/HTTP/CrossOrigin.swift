@@ -15,6 +15,7 @@ struct CrossOrigin: RouterMiddleware {
     private static let methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
     private static let requestHeaders: [HTTPField.Name] = [
         .accept, .authorization, .contentType, .ifNoneMatch, .idempotencyKey, .lastEventID, .userID,
+        .sanguineTag,
     ]
     private static let allowed = requestHeaders.map(\.rawName).joined(separator: ", ")
     private static let answerHeaders: [HTTPField.Name] = [

@@ -68,6 +68,7 @@ extension WireField {
         case .sanguineCall: .sanguineCall
         case .sanguineEpoch: .sanguineEpoch
         case .sanguineHead: .sanguineHead
+        case .sanguineTag: .sanguineTag
         case .userID: .userID
         case .wwwAuthenticate: .wwwAuthenticate
         }

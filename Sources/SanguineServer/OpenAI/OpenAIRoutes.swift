@@ -71,10 +71,13 @@ struct OpenAIRoutes: Sendable {
 
     /// Admits a request; one without an idempotency key gets a unique key.
     private func admitted(_ request: any WireRequest) async throws(Problem) -> Admitted {
-        try await admission.submitPassedOn(
+        let labels = try request.chargeLabels()
+        var admitted = try await admission.submitPassedOn(
             request,
             keyIfNone: "openai-\(Identifier(at: clock.now()))"
         )
+        admitted.submission.labels = labels
+        return admitted
     }
 
     private func call(

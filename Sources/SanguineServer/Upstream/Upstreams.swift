@@ -195,6 +195,29 @@ public struct Upstreams: Sendable {
         streamed: Bool = false,
         onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
     ) async throws(UpstreamError) -> UpstreamAnswer {
+        try await answer(
+            request,
+            among: names,
+            for: account,
+            within: timeout,
+            silence: silence,
+            streamed: streamed,
+            onAttempt: { _ in },
+            onEvent: onEvent
+        )
+    }
+
+    /// Sends a request, and reports the model of each attempt before it begins.
+    func answer(
+        _ request: UpstreamRequest,
+        among names: [String],
+        for account: Identifier?,
+        within timeout: Duration,
+        silence: Duration?,
+        streamed: Bool,
+        onAttempt: @Sendable (_ model: String) -> Void,
+        onEvent: @escaping @Sendable (UpstreamEvent) async -> Void
+    ) async throws(UpstreamError) -> UpstreamAnswer {
         let end = now() + timeout
         let chosen = chosen(names)
         var failure: UpstreamError?
@@ -215,6 +238,7 @@ public struct Upstreams: Sendable {
                 break
             }
             guard let pass = member.breaker.admit(for: account) else { continue }
+            onAttempt(request.model ?? member.client.configuration.model)
             let progress = member.client.progress(for: account)
             let outcome = await member.client.attempt(
                 asked,

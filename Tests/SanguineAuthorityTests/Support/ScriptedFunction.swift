@@ -27,6 +27,8 @@ struct ScriptedFunction: MeteredFunction {
     var unavailableFor: @Sendable (Identifier) -> Problem? = { _ in nil }
     /// Returns the charge for the progress.
     var cost: (@Sendable (RunProgress) -> Int64)?
+    /// The records that its calls change.
+    var records: PreparedCall.Records?
     let runs = WatchedState(Runs())
     var body: Body
 
@@ -63,6 +65,7 @@ struct ScriptedFunction: MeteredFunction {
             }
         )
         call.unavailableFor = unavailableFor
+        call.records = records
         return call
     }
 

@@ -92,7 +92,7 @@ struct AdminLedgerTests {
             let guest = try await server.guest()
             let summary = try await guest.get("/v1/ledger/summary?by=day")
             #expect(try summary.decode(LedgerSummary.self).items.map(\.granted) == [100])
-            #expect(try await guest.get("/v1/ledger/summary?by=model").code == "malformed_request")
+            #expect(try await guest.get("/v1/ledger/summary?by=user").code == "malformed_request")
             #expect(try await guest.get("/v1/ledger/summary?by=day&from=x").status == 400)
         }
     }

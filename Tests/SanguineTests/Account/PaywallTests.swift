@@ -125,7 +125,7 @@ struct PaywallTests {
 }
 
 /// A network that loses one answer, or is offline.
-private final class FaultyOnce: StreamingTransport {
+final class FaultyOnce: StreamingTransport {
     let authority: InMemoryAuthority
     let path: String
     let count = WatchedState(0)
