@@ -233,7 +233,7 @@ struct SQLiteMigrationTests {
         try DataFolder(folder.url).create()
         let before = Schema(steps: Array(Schema.current.steps.prefix(14)))
         let old = try DatabaseQueue(path: folder.file("sanguine.sqlite").path)
-        try old.writeWithoutTransaction { try before.migrate($0) }
+        try await old.writeWithoutTransaction { try before.migrate($0) }
         for (account, kind) in [("01", "guest"), ("02", "registered")] {
             let insertion = """
                 INSERT INTO accounts (id, kind, time_zone, language, plan, settings, created_at, seq)
@@ -243,7 +243,7 @@ struct SQLiteMigrationTests {
                 INSERT INTO sessions (id, account, generation, rotated_at, expires_at)
                 VALUES (x'\(account)', x'\(account)', 0, 0, 0);
                 """
-            try old.writeWithoutTransaction { try $0.execute(sql: insertion) }
+            try await old.writeWithoutTransaction { try $0.execute(sql: insertion) }
         }
         try old.close()
 

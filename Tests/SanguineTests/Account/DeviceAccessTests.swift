@@ -44,7 +44,7 @@ struct DeviceAccessTests {
         #expect(client.record(Counter.self, .of("a"))?.count == 3)
     }
 
-    @Test func `a user whom the device's secret found becomes no guest when their session ends`()
+    @Test func `a user found by a device secret becomes no guest when their session ends`()
         async throws
     {
         let device = fixture.device(network: network) { $0.delay = SkippingClock() }
