@@ -19,8 +19,8 @@ extension Authority {
     /// session ends.
     ///
     /// The secret of a device opens its guest, and a registered account as long as the device has
-    /// access to it: until a sign-out, a registration or a new password elsewhere. With a signed app
-    /// transaction, a new device finds the guest of its Apple account.
+    /// access to it: until a sign-out, a registration or a new password elsewhere. With a signed
+    /// app transaction, a new device finds the guest of its Apple account.
     ///
     /// - Throws: `invalid_content`, `purchase_invalid`, `purchase_foreign`,
     ///   `device_secret_mismatch`.

@@ -37,7 +37,8 @@ extension Authority {
     ///
     /// - Parameters:
     ///   - identity: The caller.
-    ///   - proof: The proof that the command checks; `nil` if the request was proved in another way.
+    ///   - proof: The proof that the command checks; `nil` if the request was proved in another
+    ///     way.
     /// - Returns: The session with its device.
     /// - Throws: `overloaded` or `internal_fault` if the storage fails.
     func caller(

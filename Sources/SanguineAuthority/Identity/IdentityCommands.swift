@@ -195,8 +195,8 @@ struct IdentityCommands: Sendable {
     ///   - device: The device.
     ///   - account: The account that it opens.
     ///   - accounts: The accounts of the device.
-    /// - Returns: The command. Its outcome is `nil` if the device does not open the account any more,
-    ///   or belongs to another one.
+    /// - Returns: The command. Its outcome is `nil` if the device does not open the account any
+    ///   more, or belongs to another one.
     func open(
         _ device: Device,
         _ account: Identifier,

@@ -109,8 +109,8 @@ struct MoveCommands: Sendable {
 
     /// Gives the device to the account of a code.
     ///
-    /// A guest that the device leaves must be untouched, because nothing else opens it. A registered
-    /// account has logins.
+    /// A guest that the device leaves must be untouched, because nothing else opens it. A
+    /// registered account has logins.
     ///
     /// - Parameters:
     ///   - hash: The hash of the code.
