@@ -167,23 +167,6 @@ extension Authority {
     }
 }
 
-extension Storage {
-    /// Returns the transfers of several accounts, newest first.
-    ///
-    /// See ``Storage/transfers(of:before:limit:)``.
-    func transfers(
-        ofAll owners: [Identifier],
-        before number: Int64?,
-        limit: Int
-    ) async throws(StorageError) -> [NumberedTransfer] {
-        var found: [NumberedTransfer] = []
-        for owner in owners {
-            found += try await transfers(of: owner, before: number, limit: limit)
-        }
-        return Array(found.sorted { $1.number < $0.number }.prefix(max(0, limit)))
-    }
-}
-
 /// The content of a preview's token, which is sealed and bound to the guest.
 struct MergeTicket: Hashable, Sendable {
     /// The account, whose credentials were checked for the preview.
