@@ -56,7 +56,8 @@ extension Authority {
     /// Whether the account was deleted, or the one into which it was merged.
     private func isGone(_ account: Identifier) async throws(Problem) -> Bool {
         let state = try await state(of: account)
-        guard case .merged(let other) = state else { return state == .deleted }
+        guard case .merged = state else { return state == .deleted }
+        guard let other = try await alias(of: account) else { return false }
         return try await self.state(of: other) == .deleted
     }
 

@@ -59,13 +59,18 @@ struct IdentityCommands: Sendable {
                     AppTransactionGuest.id(app.id)
                 )
                 guard guest?.account == app.account else { return Decision(.moved) }
-                if let found = app.account.flatMap(loaded.account), found.state == .active,
-                    found.profile.kind == .guest
-                {
-                    return Decision(
-                        .known(found.id),
-                        changes: [.put(.device(row(of: device, found.id)))]
-                    )
+                if let found = app.current.flatMap(loaded.account) {
+                    // It was merged since it was looked up.
+                    if case .merged = found.state { return Decision(.moved) }
+                    if found.state == .active, found.profile.kind == .guest {
+                        return Decision(
+                            .known(found.id),
+                            changes: [
+                                .put(.device(row(of: device, found.id))),
+                                .put(AppTransactionGuest(id: app.id, account: found.id)),
+                            ]
+                        )
+                    }
                 }
             }
             // The Apple account has had the grant already.
@@ -129,7 +134,7 @@ struct IdentityCommands: Sendable {
     private func keys(of device: Device) -> [Key] {
         guard let app = device.app else { return [.device(device.id)] }
         let guest = AppTransactionGuest.key(AppTransactionGuest.id(app.id))
-        return [.device(device.id), guest] + (app.account.map { [.account($0)] } ?? [])
+        return [.device(device.id), guest] + (app.current.map { [.account($0)] } ?? [])
     }
 
     /// Returns the change by which the app transaction of a device finds the account; none if it
@@ -141,7 +146,7 @@ struct IdentityCommands: Sendable {
     ) throws(Problem) -> [Change] {
         guard let app = device.app else { return [] }
         let known = try loaded.document(AppTransactionGuest.self, AppTransactionGuest.id(app.id))
-        if let known, let row = loaded.account(known.account), row.state == .active,
+        if known != nil, let row = app.current.flatMap(loaded.account), row.state == .active,
             row.profile.kind == .guest
         {
             return []

@@ -41,7 +41,7 @@ extension DocumentRow {
         switch kind {
         case .verification, .moveCode, .quotaExhaustion: .ends
         case .event, .removal, .merge, .identityToken: .stays
-        case .login, .mail, .purchase, .expiringGrant, .attempts: .moves
+        case .login, .mail, .purchase, .attempts: .moves
         }
     }
 
