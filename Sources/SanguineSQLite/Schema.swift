@@ -17,6 +17,7 @@ struct Schema: Sendable {
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
             indexes, quotaHolds, documents, administration, merges, expiringGrants,
+            planEnds,
         ]
     )
 
@@ -389,5 +390,11 @@ extension Schema {
         ALTER TABLE holds ADD COLUMN grants TEXT;
         ALTER TABLE holds ADD COLUMN spent_on TEXT;
         ALTER TABLE transfers ADD COLUMN function TEXT;
+        """
+
+    // An account is in the index until its end was put into the feed.
+    private static let planEnds = """
+        CREATE INDEX accounts_by_plan_end ON accounts (plan_expires_at, id)
+            WHERE plan_expires_at IS NOT NULL AND state = 0 AND plan <> 'free';
         """
 }
