@@ -48,7 +48,9 @@ struct AdminLedgerRoutes: Sendable {
 
     @Sendable
     private func export(_ request: Request, _ context: ServerContext) async throws -> Response {
-        _ = try context.administrator(.read)
+        let note = try AdminNotes(gate).note("ledger.export", .owner, request, context)
+        // Nothing leaves the server that was not recorded.
+        try await authority.record(note)
         let format = LedgerFormat(accept: request.headers[.accept])
         return Response(authority.exportLedger(as: format).response(), on: context.channel)
     }
