@@ -121,7 +121,7 @@ public struct SanguineServer: Service {
         authority.onHead { [live] account, head in live.committed(account, head: head) }
         self.mail = MailDelivery(
             authority: authority,
-            sender: mail ?? settings.mail.sender(clock: delay),
+            sender: mail ?? settings.mail.sender(clock: delay, wall: clock),
             metrics: registry,
             logger: logger
         )
@@ -521,6 +521,7 @@ extension AuthoritySettings {
         schema.register(types)
         unit = settings.accounts.unit
         grant = Int64(settings.accounts.grant)
+        loginsPerAccount = settings.accounts.logins
         recordsEvents = settings.events.areDelivered
         spendingPerDay = settings.spending.perDay.map { Int64($0) }
         bytesPerAccount = Int64(settings.limits.accountBytes)

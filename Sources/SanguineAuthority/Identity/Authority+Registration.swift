@@ -71,22 +71,34 @@ extension IdentityCommands {
     }
 
     /// Binds a login to an account, opens a session, and ends others.
+    ///
+    /// - Parameters:
+    ///   - login: The login.
+    ///   - password: The hash of the password; `nil` to leave it.
+    ///   - email: The address that the profile shows; `nil` to leave it.
+    ///   - account: The account.
+    ///   - replaced: The login that the caller removes in the same transaction. Default: none.
+    /// - Returns: The command. It refuses with `invalid_content` one login too many.
     func register(
         _ login: Login.Name,
         password: String?,
         email: String?,
-        _ account: Identifier
+        _ account: Identifier,
+        replacing replaced: Login.Name? = nil
     ) -> Command<Registration> {
         Command(
             keys: profileKeys(account) + [Login.key(login.text)],
             surplus: SurplusSessions(of: account, kept: 0)
-        ) { loaded throws(Problem) in
+        ) { loaded, reader throws(Problem) in
             guard var row = loaded.account(account), row.state == .active,
                 var feed = loaded.balance(account)
             else { throw .noAccount }
             let wasGuest = row.profile.kind == .guest
             let known = try loaded.document(Login.self, login.text)
             if let known, known.account != account { throw .taken(login) }
+            if known == nil, !wasGuest {
+                try checkRoom(for: account, replacing: replaced, reader)
+            }
             let bound = Login(
                 name: login.text,
                 account: account,
@@ -106,6 +118,31 @@ extension IdentityCommands {
                 changes: [.put(bound)] + changes + (ended + [session]).map { .put(.session($0)) }
                     + (wasGuest
                         ? [.event(AnalyticsEvent(.accountUpgraded, of: account, at: now))] : [])
+            )
+        }
+    }
+
+    /// Checks that an account can have one more login.
+    private func checkRoom(
+        for account: Identifier,
+        replacing replaced: Login.Name?,
+        _ reader: any RecordReader
+    ) throws(Problem) {
+        let rows: OwnedRows
+        do {
+            rows = try reader.ownedRows(of: account)
+        } catch {
+            // The driver fails the command.
+            throw Problem(.internalFault, "Send the request again: it takes effect once.")
+        }
+        let logins = rows.documents.count { $0.kind == .login && $0.id != replaced?.text }
+        guard logins < max(1, settings.loginsPerAccount) else {
+            throw Problem(
+                .invalidContent,
+                """
+                Sign in with one of the account's logins: it has \(logins), and at most \
+                \(settings.loginsPerAccount) are possible.
+                """
             )
         }
     }

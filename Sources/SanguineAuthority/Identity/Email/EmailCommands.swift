@@ -83,7 +83,8 @@ struct EmailCommands: Sendable {
                 login,
                 password: known.passwordHash ?? previous?.passwordHash,
                 email: address.text,
-                account
+                account,
+                replacing: previous == nil ? nil : oldLogin
             ).decide(loaded, reader)
             var changes = decided.changes + [.delete(known)]
             if let previous, previous.name != login.text {
