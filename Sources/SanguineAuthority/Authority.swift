@@ -30,8 +30,8 @@ public final class Authority: Sendable {
     let incompleteIndexes = IncompleteIndexes()
     let passwords = PasswordHasher()
     let emailSecrets: EmailSecrets
-    /// The attempts to redeem codes of other devices: 10 of an address and 300 in all per minute.
-    let moveAttempts = AttemptLimiter(perAddress: 10, total: 300)
+    /// The attempts to redeem codes of other devices: 10 of an address per minute.
+    let moveAttempts = AttemptLimiter(perAddress: 10)
     let merges = MergeListeners()
     /// Verifies the App Store's signatures; `nil` if no app is configured.
     let store: AppStoreVerifier?

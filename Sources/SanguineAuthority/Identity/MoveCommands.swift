@@ -6,8 +6,11 @@ import SanguineModel
 enum MoveCodeText {
     /// Digits and letters without 0, 1, I, L, O and U, which are mistaken for others.
     static let alphabet = Array("23456789ABCDEFGHJKMNPQRSTVWXYZ")
-    /// The number of characters, which stand for 39 bits.
-    static let length = 8
+    /// The number of characters, which stand for 49 bits.
+    ///
+    /// Attempts are limited by address only. Ten thousand addresses that try ten codes a minute each
+    /// find one of a thousand open codes within an hour with a probability of 1 in 98,000.
+    static let length = 10
 
     /// Returns a code from the system's random numbers.
     static func random() -> String {
@@ -66,6 +69,8 @@ struct CurrentMoveCode: StoredDocument, Hashable {
 struct MoveCommands: Sendable {
     /// The time for which a code can be redeemed.
     static let life = Duration.seconds(600)
+    /// The number of codes that an account can request in the time for which one is valid.
+    static let codesPerAccount = 10
 
     let identity: IdentityCommands
     private var now: Timestamp { identity.now }
@@ -75,8 +80,14 @@ struct MoveCommands: Sendable {
     /// Stores a new code, and voids an earlier one.
     func issue(_ code: String, hash: String, _ account: Identifier) -> Command<MoveCode> {
         let pointer = CurrentMoveCode.key(CurrentMoveCode.id(account))
-        return Command(keys: [.account(account), pointer]) { loaded throws(Problem) in
+        let limit = AttemptLimit(
+            count: Self.codesPerAccount,
+            window: Self.life,
+            id: "move codes \(account)"
+        )
+        return Command(keys: [.account(account), pointer, limit.key]) { loaded throws(Problem) in
             guard loaded.account(account)?.state == .active else { throw .noAccount }
+            let counted = try limit.counting(loaded, at: now)
             let end = now + Self.life
             let open = OpenMoveCode(hash: hash, account: account, expiresAt: end)
             let current = CurrentMoveCode(account: account, hash: hash, expiresAt: end)
@@ -84,7 +95,7 @@ struct MoveCommands: Sendable {
             let void = old.map { [Change.delete(OpenMoveCode.key($0.hash))] } ?? []
             return Decision(
                 MoveCode(code: code, expiresAt: end),
-                changes: void + [.put(open), .put(current)]
+                changes: void + [.put(open), .put(current), counted]
             )
         }
     }
