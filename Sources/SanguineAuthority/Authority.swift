@@ -27,6 +27,7 @@ public final class Authority: Sendable {
     let identityTokens: IdentityTokens
     let listeners = HeadListeners()
     let blobSweep = BlobSweep()
+    let removals = RemovalTurns()
     let incompleteIndexes = IncompleteIndexes()
     let passwords = PasswordHasher()
     let emailSecrets: EmailSecrets

@@ -18,7 +18,7 @@ final class AttemptLimiter: Sendable {
 
     private enum Counted: Hashable {
         case address(String)
-        /// The hash has a seed that nobody knows, so that no one can choose the group of another.
+        /// The hash has a secret seed, so that an attacker cannot choose the group of a victim.
         case group(Int)
     }
 

@@ -152,6 +152,8 @@ struct MoveCommands: Sendable {
                 }
                 if guest.state == .active {
                     guest.state = .merged(into: account)
+                    guest.profile = guest.profile.anonymous(identity.settings)
+                    changes.append(.put(LeftGuest(guest: former, account: account)))
                     changes.append(.put(.account(guest)))
                     left = former
                 }

@@ -16,8 +16,8 @@ struct Housekeeping: Service {
     ///
     /// If a turn deletes this many, the next turn sweeps again.
     static let sweepLimit = 1_000
-    /// The number of steps per turn that remove data of deleted accounts, some hundred rows each.
-    static let removalSteps = 32
+    /// The number of steps per turn that remove data of deleted accounts, at most 100 rows each.
+    static let removalSteps = 16
     /// The number of checks of the holds per check of the free space: one every ten seconds.
     static let looksPerSpace = 10
 
