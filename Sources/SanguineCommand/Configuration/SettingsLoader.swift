@@ -229,8 +229,18 @@ extension SettingsLoader {
     ) {
         for key in file.keys where key.starts(with: ["appStore", "products"]) && key.count > 2 {
             let text = file.text(of: key) ?? ""
-            if let product = StoreProduct(text: text) {
-                settings.appStore.products[key.dropFirst(2).joined(separator: ".")] = product
+            let id = key.dropFirst(2).joined(separator: ".")
+            if settings.appStore.products[id] != nil {
+                problems.append(
+                    .invalid(
+                        setting: key.joined(separator: "."),
+                        value: text,
+                        allowed: "one declaration of each product",
+                        source: source
+                    )
+                )
+            } else if let product = StoreProduct(text: text) {
+                settings.appStore.products[id] = product
             } else {
                 problems.append(
                     .invalid(
