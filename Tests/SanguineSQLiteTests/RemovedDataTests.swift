@@ -122,6 +122,19 @@ struct RemovedDataTests {
                 )
             ),
             .parts(PartsRow(run: run, first: 0, texts: Array(#"["\#(mark)"]"#.utf8), at: now)),
+        ]
+        rows += callRows(owner, run, json)
+        try await store(rows.map { .put($0) }, in: storage)
+    }
+
+    /// Returns the rows of a call, and of a file.
+    private func callRows(
+        _ owner: Identifier,
+        _ run: Identifier,
+        _ json: [UInt8]
+    ) -> [SanguineAuthority.Row] {
+        let (mark, now) = (Self.mark, clock.now())
+        return [
             .operation(
                 OperationRow(
                     account: owner,
@@ -153,7 +166,6 @@ struct RemovedDataTests {
                 )
             ),
         ]
-        try await store(rows.map { .put($0) }, in: storage)
     }
 
     /// Creates an account with data everywhere, whose device has left one guest, and into which

@@ -21,7 +21,8 @@ package struct PlanEnds: Sendable {
         var (count, failure) = (0, Problem?.none)
         for account in try await accounts(until: authority.clock.now(), limit: limit) {
             do throws(Problem) {
-                count += try await authority.endPlan(of: account.id) ? 1 : 0
+                let end = authority.identity.endPlan(of: account.id)
+                count += try await authority.perform(end) ? 1 : 0
             } catch {
                 failure = failure ?? error
             }
@@ -45,12 +46,5 @@ package struct PlanEnds: Sendable {
         try await authority.read { storage throws(StorageError) in
             try await storage.accounts(withPlansEndingBy: moment, limit: limit)
         }
-    }
-}
-
-extension Authority {
-    /// Puts the end of an account's plan into its feed, if the plan is over.
-    fileprivate func endPlan(of account: Identifier) async throws(Problem) -> Bool {
-        try await perform(identity.endPlan(of: account))
     }
 }
