@@ -12,7 +12,7 @@ import Testing
 struct PurchaseRouteTests {
     /// Runs a server that trusts a made App Store.
     private func with(
-        _ body: (LiveServer, TestAppStore) async throws -> Void
+        _ body: @Sendable (LiveServer, TestAppStore) async throws -> Void
     ) async throws {
         try await TemporaryFolder.with { folder in
             var setup = LiveServer.Setup()
@@ -142,7 +142,10 @@ struct PurchaseRouteTests {
             if !content.isEmpty { try Data(content.utf8).write(to: root) }
             setup.settings.appStore.bundleId = TestAppStore.bundle
             setup.settings.appStore.roots = [root.path]
-            let error = await #expect(throws: SettingsError.self) { try await setup.server() }
+            let broken = setup
+            let error = await #expect(throws: SettingsError.self) {
+                _ = try await broken.server()
+            }
             #expect(error?.description.contains(root.path) == true)
         }
     }

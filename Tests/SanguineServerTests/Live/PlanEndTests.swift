@@ -42,7 +42,8 @@ struct PlanEndTests {
             #expect(try await storedPlan(guest) == .premium)
             try await pass(.milliseconds(1), on: server)
 
-            let change = try #require(try await reader.nextChange()?.change)
+            let next = try await reader.nextChange()
+            let change = try #require(next?.change)
             #expect(change.collection == "$account" && change.value?["plan"] == "free")
             #expect(try await storedPlan(guest) == .free)
             #expect(try await guest.get("/v1/quotas").body.contains(#""unlimited":false"#))
