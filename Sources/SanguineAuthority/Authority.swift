@@ -27,12 +27,13 @@ public final class Authority: Sendable {
     let identityTokens: IdentityTokens
     let listeners = HeadListeners()
     let blobSweep = BlobSweep()
+    let removals = RemovalTurns()
     let incompleteIndexes = IncompleteIndexes()
     let passwords = PasswordHasher()
     let pendingAttempts = PendingAttempts()
     let emailSecrets: EmailSecrets
-    /// The attempts to redeem codes of other devices: 10 of an address and 300 in all per minute.
-    let moveAttempts = AttemptLimiter(perAddress: 10, total: 300)
+    /// The attempts to redeem codes of other devices: 10 of an address per minute.
+    let moveAttempts = AttemptLimiter(perAddress: 10)
     let merges = MergeListeners()
     /// Verifies the App Store's signatures; `nil` if no app is configured.
     let store: AppStoreVerifier?

@@ -89,6 +89,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Another one ends the least recently opened or refreshed session. At least 1. Default: 1,024.
     public var sessionsPerAccount = 1_024
 
+    /// The number of logins of an account: its e-mail address, and its identities at providers.
+    ///
+    /// Another one is refused. At least 1. Default: 20.
+    public var loginsPerAccount = 20
+
     /// The app's name in e-mails.
     ///
     /// Default: `Sanguine`.

@@ -17,7 +17,7 @@ struct Schema: Sendable {
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
             indexes, quotaHolds, documents, administration, merges, expiringGrants,
-            auditDetail, eras, metering,
+            auditDetail, eras, metering, planEnds,
         ]
     )
 
@@ -436,5 +436,11 @@ extension Schema {
             WHERE holds.account = quotas.account AND state = 0
                 AND quota = quotas.name AND quota_day = quotas.day
         ), 0));
+        """
+
+    // An account is in the index until its end was put into the feed.
+    private static let planEnds = """
+        CREATE INDEX accounts_by_plan_end ON accounts (plan_expires_at, id)
+            WHERE plan_expires_at IS NOT NULL AND state = 0 AND plan <> 'free';
         """
 }

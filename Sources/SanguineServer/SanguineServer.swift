@@ -122,7 +122,7 @@ public struct SanguineServer: Service {
         authority.onHead { [live] account, head in live.committed(account, head: head) }
         self.mail = MailDelivery(
             authority: authority,
-            sender: mail ?? settings.mail.sender(clock: delay),
+            sender: mail ?? settings.mail.sender(clock: delay, wall: clock),
             metrics: registry,
             logger: logger
         )
@@ -535,6 +535,7 @@ extension AuthoritySettings {
         schema.register(types)
         unit = settings.accounts.unit
         grant = Int64(settings.accounts.grant)
+        loginsPerAccount = settings.accounts.logins
         recordsEvents = settings.events.areDelivered
         spendingPerDay = settings.spending.perDay.map { Int64($0) }
         bytesPerAccount = Int64(settings.limits.accountBytes)

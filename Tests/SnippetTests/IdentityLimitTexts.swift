@@ -6,6 +6,7 @@ extension LimitTexts {
         let settings = AuthoritySettings()
         return [
             ("AuthoritySettings.mergedGuestsPerAccount", count(settings.mergedGuestsPerAccount)),
+            ("AuthoritySettings.loginsPerAccount", count(settings.loginsPerAccount)),
             ("AuthoritySettings.appName", settings.appName),
             ("AuthoritySettings.passwordCost", "32 MiB"),
             ("AuthoritySettings.emailCodeLife", time(settings.emailCodeLife)),
@@ -21,6 +22,7 @@ extension LimitTexts {
             ("IdentityTokens.Limits.tokenBytes", bytes(IdentityTokens.Limits.tokenBytes)),
             ("IdentityTokens.Limits.age", time(IdentityTokens.Limits.age)),
             ("IdentityTokens.Limits.leeway", time(IdentityTokens.Limits.leeway)),
+            ("MoveCommands.codesPerAccount", count(MoveCommands.codesPerAccount)),
             ("MoveCodeText.length", count(MoveCodeText.length)),
             ("PasswordHasher.limit", count(PasswordHasher.limit)),
             ("AccountExport.pageRows", count(AccountExport.pageRows)),

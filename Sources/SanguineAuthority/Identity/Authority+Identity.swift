@@ -67,7 +67,7 @@ extension Authority {
         }
         var accounts = IdentityCommands.DeviceAccounts(own: row.account)
         var loaded = try await load(accounts.keys)
-        if loaded.accounts(of: row).heir != nil {
+        while accounts != loaded.accounts(of: row) {
             accounts = loaded.accounts(of: row)
             loaded = try await load(accounts.keys)
         }

@@ -29,10 +29,12 @@ struct IdentityCommands: Sendable {
     struct DeviceAccounts: Hashable, Sendable {
         /// The account to which the device belongs; `nil` for an unknown device.
         var own: Identifier?
-        /// The account of which ``own`` is an alias; `nil` for none.
-        var heir: Identifier?
+        /// The accounts that lead from ``own`` to the one that has its data now.
+        ///
+        /// Each account is an alias of the next one; at most ``Authority/aliasSteps``.
+        var heirs: [Identifier] = []
 
-        var keys: [Key] { [own, heir].compactMap(\.self).map(Key.account) }
+        var keys: [Key] { ((own.map { [$0] } ?? []) + heirs).map(Key.account) }
     }
 
     /// Creates the device's account, its first balance and a session, unless the device's secret
@@ -68,13 +70,18 @@ struct IdentityCommands: Sendable {
                     AppTransactionGuest.id(app.id)
                 )
                 guard guest?.account == app.account else { return Decision(.moved) }
-                if let found = app.account.flatMap(loaded.account), found.state == .active,
-                    found.profile.kind == .guest
-                {
-                    return Decision(
-                        .known(found.id),
-                        changes: [.put(.device(row(of: device, found.id).given(found)))]
-                    )
+                if let found = app.current.flatMap(loaded.account) {
+                    // It was merged since it was looked up.
+                    if case .merged = found.state { return Decision(.moved) }
+                    if found.state == .active, found.profile.kind == .guest {
+                        return Decision(
+                            .known(found.id),
+                            changes: [
+                                .put(.device(row(of: device, found.id).given(found))),
+                                .put(AppTransactionGuest(id: app.id, account: found.id)),
+                            ]
+                        )
+                    }
                 }
             }
             // The device or its Apple account has had the grant already.
@@ -140,7 +147,7 @@ struct IdentityCommands: Sendable {
     private func keys(of device: Device) -> [Key] {
         guard let app = device.app else { return [.device(device.id)] }
         let guest = AppTransactionGuest.key(AppTransactionGuest.id(app.id))
-        return [.device(device.id), guest] + (app.account.map { [.account($0)] } ?? [])
+        return [.device(device.id), guest] + (app.current.map { [.account($0)] } ?? [])
     }
 
     /// Returns the change by which the app transaction of a device finds the account; none if it
@@ -152,7 +159,7 @@ struct IdentityCommands: Sendable {
     ) throws(Problem) -> [Change] {
         guard let app = device.app else { return [] }
         let known = try loaded.document(AppTransactionGuest.self, AppTransactionGuest.id(app.id))
-        if let known, let row = loaded.account(known.account), row.state == .active,
+        if known != nil, let row = app.current.flatMap(loaded.account), row.state == .active,
             row.profile.kind == .guest
         {
             return []
@@ -333,7 +340,13 @@ extension Loaded {
     /// Returns the accounts of a device, as far as they were requested.
     func accounts(of device: DeviceRow) -> IdentityCommands.DeviceAccounts {
         var accounts = IdentityCommands.DeviceAccounts(own: device.account)
-        if case .merged(let heir) = account(device.account)?.state { accounts.heir = heir }
+        var last = device.account
+        while accounts.heirs.count < Authority.aliasSteps,
+            case .merged(let heir) = account(last)?.state
+        {
+            accounts.heirs.append(heir)
+            last = heir
+        }
         return accounts
     }
 }

@@ -15,8 +15,6 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case mail
     /// A transaction of a store.
     case purchase
-    /// A grant with an expiry time.
-    case expiringGrant = "expiring_grant"
     /// The count of failed attempts of a login or an address.
     case attempts
     /// An event for analytics that waits to be delivered.

@@ -183,6 +183,11 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: `en`.
         public var defaultLanguage = "en"
+        /// The number of logins of an account: its e-mail address, and its identities at
+        /// providers.
+        ///
+        /// Default: 20.
+        public var logins = 20
     }
 
     /// The access of administrators.

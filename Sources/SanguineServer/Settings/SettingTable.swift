@@ -214,6 +214,11 @@ extension Setting {
             isValid: isLanguage,
             "The language of accounts that set none."
         ),
+        Setting(
+            "accounts.logins",
+            .integer(\.accounts.logins, 1...1_000),
+            "The maximum number of logins of an account; another one gets 422."
+        ),
     ]
 
     private static let spending = [
