@@ -515,6 +515,7 @@ extension AuthoritySettings {
         grant = Int64(settings.accounts.grant)
         recordsEvents = settings.events.areDelivered
         spendingPerDay = settings.spending.perDay.map { Int64($0) }
+        guestsPerHour = settings.limits.guestsPerHour
         bytesPerAccount = Int64(settings.limits.accountBytes)
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage

@@ -20,10 +20,19 @@ extension Authority {
     ///
     /// With a signed app transaction, a new device finds the guest of its Apple account.
     ///
+    /// - Parameters:
+    ///   - request: The device.
+    ///   - address: The address whose new guests are counted, as in
+    ///     ``AuthoritySettings/guestsPerHour``; IPv6 addresses by their /64. Default: none.
+    /// - Returns: The account with a new session.
     /// - Throws: `invalid_content`, `purchase_invalid`, `purchase_foreign`,
-    ///   `device_secret_mismatch`.
-    public func guest(_ request: GuestRequest) async throws(Problem) -> GuestOutcome {
+    ///   `device_secret_mismatch`, `rate_limited`.
+    public func guest(
+        _ request: GuestRequest,
+        from address: String? = nil
+    ) async throws(Problem) -> GuestOutcome {
         var device = try check(request)
+        device.limit = guestLimit(address)
         // Finds a known device, the common case, without a turn of the writer.
         let found = try await read { storage throws(StorageError) in
             try await storage.load([.device(device.id)])
@@ -51,6 +60,14 @@ extension Authority {
             }
         }
         throw Problem(.overloaded, "Send the request again.", retryAfter: 1)
+    }
+
+    private func guestLimit(_ address: String?) -> GuestLimit? {
+        guard let address, settings.guestsPerHour > 0 else { return nil }
+        return GuestLimit(
+            count: settings.guestsPerHour,
+            id: emailSecrets.name(of: "guests of \(address)")
+        )
     }
 
     private func isDeleted(_ account: Identifier) async throws(Problem) -> Bool {

@@ -15,6 +15,8 @@ struct IdentityCommands: Sendable {
         var deviceName: String?
         /// The app transaction of its Apple account; `nil` for none.
         var app: Authority.KnownAppTransaction?
+        /// The limit on new guests of its address; `nil` for none.
+        var limit: GuestLimit?
     }
 
     /// The result of a guest's command.
@@ -76,6 +78,9 @@ struct IdentityCommands: Sendable {
                     )
                 }
             }
+            let counted = try device.limit.map { limit throws(Problem) in
+                try limit.counting(loaded, at: now)
+            }
             // The Apple account has had the grant already.
             let grant = device.app?.account == nil ? settings.grant : 0
             let id = newcomer ?? Identifier(at: now)
@@ -111,15 +116,16 @@ struct IdentityCommands: Sendable {
                     + [
                         .put(.session(session)),
                         .event(AnalyticsEvent(.accountCreated, of: id, at: now)),
-                    ] + (try linked(device, to: id, loaded))
+                    ] + (try linked(device, to: id, loaded)) + (counted.map { [$0] } ?? [])
             )
         }
     }
 
     private func keys(of device: Device) -> [Key] {
-        guard let app = device.app else { return [.device(device.id)] }
+        let keys = [.device(device.id)] + (device.limit.map { [$0.key] } ?? [])
+        guard let app = device.app else { return keys }
         let guest = AppTransactionGuest.key(AppTransactionGuest.id(app.id))
-        return [.device(device.id), guest] + (app.account.map { [.account($0)] } ?? [])
+        return keys + [guest] + (app.account.map { [.account($0)] } ?? [])
     }
 
     /// Returns the change by which the app transaction of a device finds the account; none if it

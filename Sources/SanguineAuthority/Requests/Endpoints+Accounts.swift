@@ -15,7 +15,7 @@ extension Endpoints {
     @Sendable
     private func guest(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let body = try await admission.anonymous(request, as: GuestRequest.self)
-        let outcome = try await authority.guest(body)
+        let outcome = try await authority.guest(body, from: request.address)
         return .changed(
             outcome.signedIn,
             status: outcome.isNew ? 201 : 200,

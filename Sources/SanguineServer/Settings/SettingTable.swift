@@ -100,6 +100,11 @@ extension Setting {
             "The processor time of an address per 10 s, for requests without a valid token."
         ),
         Setting(
+            "limits.guestsPerHour",
+            .integer(\.limits.guestsPerHour, 0...1_000_000),
+            "The new guests of an address per hour; more get 429. 0 means any."
+        ),
+        Setting(
             "limits.connections",
             .integer(\.limits.connections, 1...1_000_000),
             "The maximum number of connections; more wait. One address may have half of them."
