@@ -40,6 +40,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Default: `nil`; purchases are refused.
     public var appStore: AppStoreSettings?
 
+    /// The attestation of devices.
+    ///
+    /// Default: `nil`; attestations are neither required nor accepted.
+    public var attestation: AttestationSettings?
+
     /// Whether events for analytics are stored until they are delivered.
     ///
     /// Default: no.
