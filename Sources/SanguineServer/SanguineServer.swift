@@ -65,6 +65,8 @@ public struct SanguineServer: Service {
     ///   - mail: Sends the e-mails. Default: as the settings say.
     ///   - consumption: Answers the App Store's requests for consumption data. Default: `nil`, the
     ///     log contains the answers.
+    ///   - deviceCheck: Asks Apple's DeviceCheck about devices. Default: `nil`; its tokens are
+    ///     refused.
     ///   - registry: The registry of metrics, which `/metrics` on the admin port exposes.
     ///   - log: The queue for the access log, which the settings can turn off, or `nil` for no
     ///     access log. Its dropped lines are exposed as a metric.
@@ -83,6 +85,7 @@ public struct SanguineServer: Service {
         functions: [ServerFunction] = [],
         mail: (any MailSender)? = nil,
         consumption: (any ConsumptionReporter)? = nil,
+        deviceCheck: (any DeviceCheckClient)? = nil,
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         log: LogQueue? = nil,
         logger: Logger = Logger(label: "sanguine"),
@@ -93,6 +96,7 @@ public struct SanguineServer: Service {
         try settings.validate(with: functions)
         var authoritySettings = AuthoritySettings(settings, registering: types)
         authoritySettings.appStore = try settings.appStore.load()
+        authoritySettings.attestation = try settings.attestation.load()
         let faults = authoritySettings.schema.faults
         guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
         let readiness = Readiness(delay: delay)
@@ -103,6 +107,7 @@ public struct SanguineServer: Service {
             settings: authoritySettings,
             clock: clock,
             keyServer: HTTPKeyServer(logger: logger),
+            deviceCheck: deviceCheck,
             delay: delay
         )
         try await Self.recover(authority, readiness, logger)

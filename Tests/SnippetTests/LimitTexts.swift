@@ -10,7 +10,7 @@ import SanguineTesting
 enum LimitTexts {
     static let all: [(String, String)] =
         wire + client + events + pages + ranges + records + balance + metrics + feed + live
-        + authority + driver + testing
+        + authority + identity + driver + testing
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -320,7 +320,7 @@ enum LimitTexts {
         ("TestingLimits.longestWait", time(TestingLimits.longestWait)),
     ]
 
-    private static func count(_ value: some BinaryInteger) -> String {
+    static func count(_ value: some BinaryInteger) -> String {
         let digits = Array(String(value))
         return digits.indices.reduce(into: "") { text, index in
             if index > 0 && (digits.count - index).isMultiple(of: 3) { text += "," }
@@ -328,11 +328,11 @@ enum LimitTexts {
         }
     }
 
-    private static func range(_ value: ClosedRange<Int>) -> String {
+    static func range(_ value: ClosedRange<Int>) -> String {
         "\(count(value.lowerBound)) to \(count(value.upperBound))"
     }
 
-    private static func bytes(_ value: some BinaryInteger) -> String {
+    static func bytes(_ value: some BinaryInteger) -> String {
         inLargest(
             of: [
                 ("GiB", 1 << 30), ("MiB", 1 << 20), ("MB", 1_000_000), ("KiB", 1 << 10),
@@ -342,7 +342,7 @@ enum LimitTexts {
         )
     }
 
-    private static func time(_ value: Duration) -> String {
+    static func time(_ value: Duration) -> String {
         inLargest(
             of: [("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)],
             value.components.seconds * 1_000

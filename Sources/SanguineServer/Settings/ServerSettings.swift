@@ -393,6 +393,8 @@ public struct ServerSettings: Hashable, Sendable {
     public var holdsDuration: Duration = .seconds(10 * 60)
     /// The app whose App Store purchases the server accepts.
     public var appStore = AppStore()
+    /// The attestation of devices.
+    public var attestation = Attestation()
     /// The language model that functions call.
     public var upstream = Upstream()
     /// The extraction of frames from videos.
