@@ -43,7 +43,7 @@ public enum AttestationFault: String, Error, Hashable, Sendable, CaseIterable {
     private var detail: String {
         switch self {
         case .notConfigured:
-            "Send no attestation: the server's 'attestation' settings are off."
+            "Send no attestation: the server's setting 'attestation.guests' is none."
         case .missing:
             "Attest the app with a challenge of /v1/attestation/challenge, and send the result."
         case .assertionMissing:

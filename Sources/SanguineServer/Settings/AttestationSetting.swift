@@ -4,18 +4,18 @@ public import SanguineAuthority
 extension ServerSettings {
     /// The attestation of devices by Apple's App Attest and DeviceCheck.
     public struct Attestation: Hashable, Sendable {
-        /// Whether new guests must be attested: `off`, `optional` or `required`.
+        /// Whether new guests must be attested: `none`, `optional` or `required`.
         ///
-        /// Default: `off`.
-        public var guests = "off"
-        /// Whether attested devices must send an assertion to sign in and to refresh: `off` or
+        /// Default: `none`.
+        public var guests = "none"
+        /// Whether attested devices must send an assertion to sign in and to refresh: `none` or
         /// `required`.
         ///
-        /// Default: `off`.
-        public var assertions = "off"
+        /// Default: `none`.
+        public var assertions = "none"
         /// The team's identifier, a full stop, and the app's bundle identifier.
         ///
-        /// Default: `nil`; needed unless ``guests`` is `off`.
+        /// Default: `nil`; needed unless ``guests`` is `none`.
         public var appId: String?
         /// The only accepted environment of App Attest: `production` or `development`.
         ///
@@ -23,7 +23,7 @@ extension ServerSettings {
         public var environment = "production"
         /// The files of the trusted root certificates, in DER or PEM.
         ///
-        /// Default: none; needed unless ``guests`` is `off`.
+        /// Default: none; needed unless ``guests`` is `none`.
         public var roots: [String] = []
 
         /// Reads the root certificates.
@@ -68,19 +68,19 @@ extension ServerSettings {
                 source: "settings"
             )
         }
-        guard attestation.guests != "off" else {
-            guard attestation.assertions != "off" else { return [] }
+        guard attestation.guests != "none" else {
+            guard attestation.assertions != "none" else { return [] }
             return [
                 refusal(
                     "assertions",
                     attestation.assertions,
-                    "off, because 'attestation.guests' is off"
+                    "none, because 'attestation.guests' is none"
                 )
             ]
         }
         var problems: [SettingsError.Problem] = []
         if attestation.appId == nil {
-            let allowed = "TEAM.bundle, because 'attestation.guests' is not off"
+            let allowed = "TEAM.bundle, because 'attestation.guests' is not none"
             problems.append(refusal("appId", "", allowed))
         }
         if attestation.roots.isEmpty {

@@ -304,12 +304,12 @@ extension Setting {
     private static let attestation = [
         Setting(
             "attestation.guests",
-            .choice(\.attestation.guests, of: ["off", "optional", "required"]),
+            .choice(\.attestation.guests, of: ["none", "optional", "required"]),
             "Whether new guests must be attested by App Attest or DeviceCheck."
         ),
         Setting(
             "attestation.assertions",
-            .choice(\.attestation.assertions, of: ["off", "required"]),
+            .choice(\.attestation.assertions, of: ["none", "required"]),
             "Whether attested devices must send an assertion to sign in and to refresh."
         ),
         Setting(
