@@ -1,5 +1,5 @@
 import Foundation
-public import SanguineAuthority
+import SanguineAuthority
 
 extension ServerSettings {
     /// The attestation of devices by Apple's App Attest and DeviceCheck.
