@@ -65,6 +65,8 @@ public struct SanguineServer: Service {
     ///   - mail: Sends the e-mails. Default: as the settings say.
     ///   - consumption: Answers the App Store's requests for consumption data. Default: `nil`, the
     ///     log contains the answers.
+    ///   - deviceCheck: Asks Apple's DeviceCheck about devices. Default: `nil`; its tokens are
+    ///     refused.
     ///   - registry: The registry of metrics, which `/metrics` on the admin port exposes.
     ///   - log: The queue for the access log, which the settings can turn off, or `nil` for no
     ///     access log. Its dropped lines are exposed as a metric.
@@ -83,6 +85,7 @@ public struct SanguineServer: Service {
         functions: [ServerFunction] = [],
         mail: (any MailSender)? = nil,
         consumption: (any ConsumptionReporter)? = nil,
+        deviceCheck: (any DeviceCheckClient)? = nil,
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         log: LogQueue? = nil,
         logger: Logger = Logger(label: "sanguine"),
@@ -100,6 +103,7 @@ public struct SanguineServer: Service {
             settings: rules,
             clock: clock,
             keyServer: HTTPKeyServer(logger: logger),
+            deviceCheck: deviceCheck,
             delay: delay
         )
         try await Self.recover(authority, readiness, logger)
@@ -146,6 +150,7 @@ public struct SanguineServer: Service {
     ) throws(SettingsError) -> AuthoritySettings {
         var rules = AuthoritySettings(settings, registering: types)
         rules.appStore = try settings.appStore.load()
+        rules.attestation = try settings.attestation.load()
         let faults = rules.schema.faults
         guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
         return rules
@@ -523,6 +528,7 @@ extension AuthoritySettings {
         grant = Int64(settings.accounts.grant)
         recordsEvents = settings.events.areDelivered
         spendingPerDay = settings.spending.perDay.map { Int64($0) }
+        guestsPerHour = settings.limits.guestsPerHour
         bytesPerAccount = Int64(settings.limits.accountBytes)
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage

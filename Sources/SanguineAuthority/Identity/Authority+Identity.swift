@@ -20,10 +20,19 @@ extension Authority {
     ///
     /// With a signed app transaction, a new device finds the guest of its Apple account.
     ///
+    /// - Parameters:
+    ///   - request: The device.
+    ///   - address: The address whose new guests are counted, as in
+    ///     ``AuthoritySettings/guestsPerHour``; IPv6 addresses by their /64. Default: none.
+    /// - Returns: The account with a new session.
     /// - Throws: `invalid_content`, `purchase_invalid`, `purchase_foreign`,
-    ///   `device_secret_mismatch`.
-    public func guest(_ request: GuestRequest) async throws(Problem) -> GuestOutcome {
+    ///   `attestation_failed`, `device_secret_mismatch`, `rate_limited`.
+    public func guest(
+        _ request: GuestRequest,
+        from address: String? = nil
+    ) async throws(Problem) -> GuestOutcome {
         var device = try check(request)
+        device.limit = guestLimit(address)
         // Finds a known device, the common case, without a turn of the writer.
         let found = try await read { storage throws(StorageError) in
             try await storage.load([.device(device.id)])
@@ -33,8 +42,30 @@ extension Authority {
         }
         var deleted: Identifier?
         if let known, try await isGone(known) { deleted = known }
+        device.isNew = found.device(device.id) == nil || deleted != nil
+        // A device with a wrong secret is refused below, before its proof counts.
+        if device.isNew || known != nil {
+            device.proof = try await proof(of: request, isNew: device.isNew)
+        }
+        let bits = try await deviceCheck(request)
+        device.hasHadGrant = bits?.hasHadGrant ?? false
+        let outcome = try await admit(device, request, known: known, replacing: deleted)
+        await markDevice(request, bits)
+        return outcome
+    }
+
+    private func admit(
+        _ device: IdentityCommands.Device,
+        _ request: GuestRequest,
+        known: Identifier?,
+        replacing deleted: Identifier?
+    ) async throws(Problem) -> GuestOutcome {
+        var device = device
         if request.signedAppTransaction == nil, let known, deleted == nil {
-            return try await signIn(known, deviceName: device.deviceName)
+            if let proof = device.proof {
+                try await perform(identity.prove(proof, device.id, of: known))
+            }
+            return try await signIn(known, device)
         }
         for _ in 0..<Self.guestAttempts {
             device.app = try await appTransaction(of: request)
@@ -46,11 +77,30 @@ extension Authority {
                 )
                 return GuestOutcome(signedIn: signedIn, isNew: true, head: head)
             case .known(let account):
-                return try await signIn(account, deviceName: device.deviceName)
+                return try await signIn(account, device)
             case .moved: continue
             }
         }
         throw Problem(.overloaded, "Send the request again.", retryAfter: 1)
+    }
+
+    private func signIn(
+        _ account: Identifier,
+        _ device: IdentityCommands.Device
+    ) async throws(Problem) -> GuestOutcome {
+        try await signIn(
+            account,
+            deviceName: device.deviceName,
+            key: device.proof?.key.id
+        )
+    }
+
+    private func guestLimit(_ address: String?) -> GuestLimit? {
+        guard let address, settings.guestsPerHour > 0 else { return nil }
+        return GuestLimit(
+            count: settings.guestsPerHour,
+            id: emailSecrets.name(of: "guests of \(address)")
+        )
     }
 
     /// Whether the account was deleted, or the one into which it was merged.
@@ -73,12 +123,13 @@ extension Authority {
     /// Rotates a refresh token.
     ///
     /// - Throws: `refresh_invalid`, `refresh_reused` (the whole family is then ended),
-    ///   `session_ended`.
+    ///   `session_ended`, `attestation_failed`.
     public func refresh(_ request: RefreshRequest) async throws(Problem) -> Session {
         guard let token = RefreshToken(request.refreshToken, key: keys.refreshKey) else {
             throw .refreshInvalid
         }
-        switch try await perform(identity.refresh(token)) {
+        let proof = try await refreshProof(of: request)
+        switch try await perform(identity.refresh(token, proof)) {
         case .rotated(let session):
             return try await issue(session)
         case .reused(let session):
@@ -88,6 +139,17 @@ extension Authority {
                 "Sign in again: the token was used before, so this session was ended for safety."
             )
         }
+    }
+
+    private func refreshProof(
+        of request: RefreshRequest
+    ) async throws(Problem) -> IdentityCommands.RefreshProof? {
+        var proof: DeviceProof?
+        if let assertion = request.assertion {
+            proof = try await self.proof(assertion, for: request.refreshToken)
+        }
+        guard let rules = settings.attestation else { return nil }
+        return IdentityCommands.RefreshProof(proof: proof, isDemanded: rules.demandsAssertions)
     }
 
     /// Ends the session with its access and refresh tokens.
@@ -202,9 +264,12 @@ extension Authority {
 
     func signIn(
         _ account: Identifier,
-        deviceName: String? = nil
+        deviceName: String? = nil,
+        key: [UInt8]? = nil
     ) async throws(Problem) -> GuestOutcome {
-        let done = try await following(account) { identity.signIn($0, deviceName: deviceName) }
+        let done = try await following(account) {
+            identity.signIn($0, deviceName: deviceName, key: key)
+        }
         for session in done.ended { tokens.end(session.id, of: done.account.id) }
         let signedIn = SignedIn(
             account: done.account.profile(at: clock.now()),

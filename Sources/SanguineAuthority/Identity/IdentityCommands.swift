@@ -15,6 +15,14 @@ struct IdentityCommands: Sendable {
         var deviceName: String?
         /// The app transaction of its Apple account; `nil` for none.
         var app: Authority.KnownAppTransaction?
+        /// The limit on new guests of its address; `nil` for none.
+        var limit: GuestLimit?
+        /// Whether the device was unknown, or its account deleted, when the request came.
+        var isNew = true
+        /// Its attestation or assertion; `nil` for none.
+        var proof: DeviceProof?
+        /// Whether DeviceCheck says that the device has had the grant of a new guest.
+        var hasHadGrant = false
     }
 
     /// The result of a guest's command.
@@ -48,9 +56,12 @@ struct IdentityCommands: Sendable {
                         """
                     )
                 }
+                // A device that was unknown a moment ago has sent the same proof twice.
+                let proof = device.isNew ? nil : device.proof
                 return Decision(
                     .known(known.account),
                     changes: try linked(device, to: known.account, loaded)
+                        + (try proof?.apply(to: device.id, of: known.account, loaded) ?? [])
                 )
             }
             if let app = device.app {
@@ -65,32 +76,26 @@ struct IdentityCommands: Sendable {
                     return Decision(
                         .known(found.id),
                         changes: [.put(.device(row(of: device, found.id)))]
+                            + (try device.proof?.apply(to: device.id, of: found.id, loaded) ?? [])
                     )
                 }
             }
-            // The Apple account has had the grant already.
-            let grant = device.app?.account == nil ? settings.grant : 0
-            let id = newcomer ?? Identifier(at: now)
-            let (account, session, draft) = created(device, as: id, grant: grant)
-            // The balance is stored even without a grant, because every account must have one.
-            let ledger = grant > 0 ? draft.changes : [.put(.balance(draft.balance))]
-            return Decision(
-                .created(account, session, head: draft.balance.head),
-                changes: [.put(.device(row(of: device, id))), .put(.account(account))] + ledger
-                    + [
-                        .put(.session(session)),
-                        .event(AnalyticsEvent(.accountCreated, of: id, at: now)),
-                    ] + (try linked(device, to: id, loaded))
-            )
+            return try create(device, newcomer ?? Identifier(at: now), loaded)
         }
     }
 
-    /// Returns a new guest with its session and its first balance.
-    private func created(
+    /// Creates the account of a device.
+    private func create(
         _ device: Device,
-        as id: Identifier,
-        grant: Int64
-    ) -> (AccountRow, SessionRow, LedgerDraft) {
+        _ id: Identifier,
+        _ loaded: Loaded
+    ) throws(Problem) -> Decision<Guest> {
+        let counted = try device.limit.map { limit throws(Problem) in
+            try limit.counting(loaded, at: now)
+        }
+        // The Apple account or the device has had the grant already.
+        let hasHadGrant = device.hasHadGrant || device.app?.account != nil
+        let grant = hasHadGrant ? 0 : settings.grant
         let account = AccountRow(
             profile: Account(
                 id: id,
@@ -114,7 +119,18 @@ struct IdentityCommands: Sendable {
             now: now
         )
         if grant > 0 { draft.grant(grant, reason: "welcome") }
-        return (account, newSession(for: id, deviceName: device.deviceName), draft)
+        let session = newSession(for: id, deviceName: device.deviceName)
+        // The balance is stored even without a grant, because every account must have one.
+        let ledger = grant > 0 ? draft.changes : [.put(.balance(draft.balance))]
+        return Decision(
+            .created(account, session, head: draft.balance.head),
+            changes: [.put(.device(row(of: device, id))), .put(.account(account))] + ledger
+                + [
+                    .put(.session(session)),
+                    .event(AnalyticsEvent(.accountCreated, of: id, at: now)),
+                ] + (try linked(device, to: id, loaded)) + (counted.map { [$0] } ?? [])
+                + (try proved(device, session, loaded))
+        )
     }
 
     private func row(of device: Device, _ account: Identifier) -> DeviceRow {
@@ -127,9 +143,23 @@ struct IdentityCommands: Sendable {
     }
 
     private func keys(of device: Device) -> [Key] {
-        guard let app = device.app else { return [.device(device.id)] }
+        let keys =
+            [.device(device.id)] + (device.limit.map { [$0.key] } ?? [])
+            + (device.proof?.keys(of: device.id) ?? [])
+        guard let app = device.app else { return keys }
         let guest = AppTransactionGuest.key(AppTransactionGuest.id(app.id))
-        return [.device(device.id), guest] + (app.account.map { [.account($0)] } ?? [])
+        return keys + [guest] + (app.account.map { [.account($0)] } ?? [])
+    }
+
+    /// Returns the changes of the proof of a new device, and binds its session to the key.
+    private func proved(
+        _ device: Device,
+        _ session: SessionRow,
+        _ loaded: Loaded
+    ) throws(Problem) -> [Change] {
+        guard let proof = device.proof else { return [] }
+        return try proof.apply(to: device.id, of: session.account, loaded)
+            + [DeviceProof.bind(session, to: proof.key.id)]
     }
 
     /// Returns the change by which the app transaction of a device finds the account; none if it
@@ -158,7 +188,17 @@ struct IdentityCommands: Sendable {
     }
 
     /// Creates a session of an existing account, and ends the sessions beyond the limit.
-    func signIn(_ account: Identifier, deviceName: String? = nil) -> Command<SignIn> {
+    ///
+    /// - Parameters:
+    ///   - account: The account.
+    ///   - deviceName: The name of the device for the list of sessions. Default: none.
+    ///   - key: The attested key to which the session is bound. Default: none.
+    /// - Returns: The command.
+    func signIn(
+        _ account: Identifier,
+        deviceName: String? = nil,
+        key: [UInt8]? = nil
+    ) -> Command<SignIn> {
         let others = SurplusSessions(of: account, kept: max(1, settings.sessionsPerAccount) - 1)
         return Command(keys: [.account(account)], surplus: others) { loaded throws(Problem) in
             guard let row = loaded.account(account), row.state == .active else {
@@ -169,6 +209,7 @@ struct IdentityCommands: Sendable {
             return Decision(
                 SignIn(account: row, session: session, ended: ended),
                 changes: (ended + [session]).map { .put(.session($0)) }
+                    + (key.map { [DeviceProof.bind(session, to: $0)] } ?? [])
             )
         }
     }
@@ -182,8 +223,14 @@ struct IdentityCommands: Sendable {
     }
 
     /// Rotates, repeats a lost rotation, or detects reuse and ends the family.
-    func refresh(_ token: RefreshToken) -> Command<Rotation> {
-        Command(keys: [.session(token.session)]) { loaded throws(Problem) in
+    ///
+    /// - Parameters:
+    ///   - token: The token.
+    ///   - proof: The assertion of the device. Default: `nil`; none is demanded.
+    /// - Returns: The command.
+    func refresh(_ token: RefreshToken, _ proof: RefreshProof? = nil) -> Command<Rotation> {
+        let keys = [.session(token.session)] + (proof?.keys(of: token.session) ?? [])
+        return Command(keys: keys) { loaded throws(Problem) in
             guard var session = loaded.session(token.session),
                 token.generation <= session.generation, now < session.expiresAt
             else { throw .refreshInvalid }
@@ -197,13 +244,20 @@ struct IdentityCommands: Sendable {
                 session.generation += 1
                 session.rotatedAt = now
                 session.expiresAt = now + settings.refreshTokenLife
-                return Decision(.rotated(session), changes: [.put(.session(session))])
+                return Decision(
+                    .rotated(session),
+                    changes: [.put(.session(session))]
+                        + (try proof?.apply(to: session, loaded) ?? [])
+                )
             }
             // The response with the newest token may have been lost: until that token is used, its
             // predecessor receives it again.
             let isPredecessor = token.generation == session.generation - 1
             if isPredecessor, now - session.rotatedAt <= settings.rotationGrace {
-                return Decision(.rotated(session))
+                return Decision(
+                    .rotated(session),
+                    changes: try proof?.apply(to: session, loaded) ?? []
+                )
             }
             session.endedAt = now
             return Decision(.reused(session), changes: [.put(.session(session))])
