@@ -37,7 +37,7 @@ public final class Authority: Sendable {
     let store: AppStoreVerifier?
     let challenges: AttestationChallenges
     /// Verifies attestations; `nil` if none are accepted.
-    let attestor: (any DeviceAttestor)?
+    let attestationVerifier: (any AttestationVerifier)?
     let deviceCheckClient: (any DeviceCheckClient)?
 
     /// Creates an authority over a storage.
@@ -49,8 +49,8 @@ public final class Authority: Sendable {
     ///   - clock: The clock.
     ///   - keyServer: Fetches the keys of ``AuthoritySettings/identityProviders``; `nil` if their
     ///     tokens cannot be verified.
-    ///   - attestor: Verifies attestations of devices. Default: ``AppAttest`` with the app of
-    ///     ``AuthoritySettings/attestation``.
+    ///   - attestationVerifier: Verifies attestations of devices. Default: ``AppAttest`` with the
+    ///     app of ``AuthoritySettings/attestation``.
     ///   - deviceCheck: Asks Apple's DeviceCheck. Default: `nil`; its tokens are refused.
     ///   - delay: The clock for timeouts.
     public init(
@@ -59,7 +59,7 @@ public final class Authority: Sendable {
         settings: AuthoritySettings = AuthoritySettings(),
         clock: any WallClock = SystemWallClock(),
         keyServer: (any KeyServer)? = nil,
-        attestor: (any DeviceAttestor)? = nil,
+        attestationVerifier: (any AttestationVerifier)? = nil,
         deviceCheck: (any DeviceCheckClient)? = nil,
         delay: any Clock<Duration> = ContinuousClock()
     ) {
@@ -77,7 +77,8 @@ public final class Authority: Sendable {
             delay: delay
         )
         challenges = AttestationChallenges(keys: keys)
-        self.attestor = attestor ?? settings.attestation?.appAttest.map { AppAttest($0) }
+        self.attestationVerifier =
+            attestationVerifier ?? settings.attestation?.appAttest.map { AppAttest($0) }
         deviceCheckClient = deviceCheck
         store = settings.appStore.flatMap { AppStoreVerifier($0) }
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)

@@ -15,11 +15,11 @@ import SwiftASN1
 /// 4. The authenticator data is of the configured app and environment, with the counter 0.
 ///
 /// Certificates are not checked for revocation, which would need a request to Apple.
-public struct AppAttest: DeviceAttestor {
+public struct AppAttest: AttestationVerifier {
     private let settings: AppAttestSettings
     private let app: [UInt8]
 
-    /// Creates the attestor of an app.
+    /// Creates the verifier of an app.
     public init(_ settings: AppAttestSettings) {
         self.settings = settings
         app = Array(SHA256.hash(data: Data(settings.appID.utf8)))
@@ -41,11 +41,20 @@ public struct AppAttest: DeviceAttestor {
         clientData: [UInt8],
         at now: Timestamp
     ) async throws(AttestationFault) -> AttestedPublicKey {
+        try await attest(attestation, hash: Array(SHA256.hash(data: clientData)), at: now)
+    }
+
+    /// Verifies an attestation of a hash of client data.
+    func attest(
+        _ attestation: DeviceAttestation,
+        hash: [UInt8],
+        at now: Timestamp
+    ) async throws(AttestationFault) -> AttestedPublicKey {
         let object = try AttestationObject(attestation.attestationObject)
         let key = try await LongWork.shared.run(for: .anonymous) {
             () async throws(AttestationFault) -> AttestedPublicKey in
             let certificate = try await verify(object.certificates, at: now)
-            let nonce = Self.nonce(object.authenticatorData, clientData)
+            let nonce = Self.nonce(object.authenticatorData, hash)
             // A sequence of one element with the tag 1, an octet string of 32 bytes.
             let expected = [0x30, 0x24, 0xA1, 0x22, 0x04, 0x20] + nonce
             guard let value = certificate.extensions[oid: Self.nonceExtension]?.value,
@@ -85,7 +94,8 @@ public struct AppAttest: DeviceAttestor {
             let signature = try? P256.Signing.ECDSASignature(derRepresentation: object.signature)
         else { throw .signature }
         // The message is the nonce, so that it is hashed twice.
-        let nonce = Data(Self.nonce(object.authenticatorData, clientData))
+        let hash = Array(SHA256.hash(data: clientData))
+        let nonce = Data(Self.nonce(object.authenticatorData, hash))
         guard point.isValidSignature(signature, for: nonce) else { throw .signature }
         let data = try AuthenticatorData(object.authenticatorData)
         guard data.app == app else { throw .app }
@@ -122,8 +132,8 @@ public struct AppAttest: DeviceAttestor {
     private static let chainLength = 3
     private static let nonceExtension: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 8, 2]
 
-    static func nonce(_ authenticatorData: [UInt8], _ clientData: [UInt8]) -> [UInt8] {
-        Array(SHA256.hash(data: authenticatorData + SHA256.hash(data: clientData)))
+    static func nonce(_ authenticatorData: [UInt8], _ hash: [UInt8]) -> [UInt8] {
+        Array(SHA256.hash(data: authenticatorData + hash))
     }
 
     /// Accepts only chains of App Attest's structure.

@@ -29,7 +29,7 @@ public struct AttestationSettings: Hashable, Sendable {
     public var demandsAssertions: Bool
     /// The app that App Attest attests.
     ///
-    /// Default: `nil`; only another ``DeviceAttestor`` or DeviceCheck can be used.
+    /// Default: `nil`; only another ``AttestationVerifier`` or DeviceCheck can be used.
     public var appAttest: AppAttestSettings?
 
     /// Creates the settings.

@@ -17,6 +17,9 @@ struct AttestedKey: StoredDocument, Hashable {
     var documentID: String { Self.id(key.id) }
     var documentAccount: Identifier? { account }
 
+    /// The number of bytes of a key's identifier, a SHA-256.
+    static let idBytes = 32
+
     static func id(_ key: [UInt8]) -> String { "key \(Base64URL.encode(key))" }
 }
 
@@ -59,7 +62,8 @@ struct DeviceProof: Hashable, Sendable {
 
     /// Returns the changes of a proof of a device.
     ///
-    /// An attestation gives the device a new key. An assertion must be by the device's key, with a
+    /// An attestation gives the device a new key; the same one again changes nothing. An assertion
+    /// must be by the device's key, with a
     /// larger counter than the last one.
     ///
     /// - Parameters:
@@ -80,10 +84,13 @@ struct DeviceProof: Hashable, Sendable {
             }
             return try assert(loaded)
         }
-        let spent = try spend(loaded)
         let known = try loaded.document(AttestedKey.self, AttestedKey.id(key.id))
-        guard known == nil else { throw AttestationFault.key.problem }
         let former = try loaded.document(AttestedUse.self, user)?.key
+        // The nonce of an attestation contains its challenge, so this is the same request again,
+        // whose response was lost.
+        if try isSpent(loaded), known?.device == user, former == key.id { return [] }
+        let spent = try spend(loaded)
+        guard known == nil else { throw AttestationFault.key.problem }
         let new = AttestedKey(key: key, device: user, account: account, counter: 0)
         return (former.map { [.delete(AttestedKey.key(AttestedKey.id($0)))] } ?? [])
             + [spent, .put(new), .put(AttestedUse(user: user, key: key.id, account: account))]
@@ -104,9 +111,12 @@ struct DeviceProof: Hashable, Sendable {
     }
 
     private func spend(_ loaded: Loaded) throws(Problem) -> Change {
-        let used = try loaded.document(SpentChallenge.self, challenge.documentID)
-        guard used == nil else { throw AttestationFault.challengeUsed.problem }
+        guard try !isSpent(loaded) else { throw AttestationFault.challengeUsed.problem }
         return .put(challenge)
+    }
+
+    private func isSpent(_ loaded: Loaded) throws(Problem) -> Bool {
+        try loaded.document(SpentChallenge.self, challenge.documentID) != nil
     }
 
     /// Returns the change that binds a session to the key.

@@ -6,15 +6,15 @@ extension Authority {
     ///
     /// - Throws: `attestation_failed` if the server verifies none.
     package func attestationChallenge() throws(Problem) -> AttestationChallenge {
-        _ = try requiredAttestor()
+        _ = try requiredVerifier()
         return challenges.issue(at: clock.now())
     }
 
-    private func requiredAttestor() throws(Problem) -> any DeviceAttestor {
-        guard let attestor, settings.attestation != nil else {
+    private func requiredVerifier() throws(Problem) -> any AttestationVerifier {
+        guard let attestationVerifier, settings.attestation != nil else {
             throw AttestationFault.notConfigured.problem
         }
-        return attestor
+        return attestationVerifier
     }
 
     /// Verifies the attestation or assertion of a guest's device.
@@ -47,11 +47,11 @@ extension Authority {
     }
 
     private func proof(_ attestation: DeviceAttestation) async throws(Problem) -> DeviceProof {
-        let attestor = try requiredAttestor()
+        let verifier = try requiredVerifier()
         let now = clock.now()
         do throws(AttestationFault) {
             let challenge = try challenges.spend(attestation.challenge, at: now)
-            let key = try await attestor.attest(
+            let key = try await verifier.attest(
                 attestation,
                 clientData: Array(attestation.challenge.utf8),
                 at: now
@@ -69,8 +69,9 @@ extension Authority {
         _ assertion: DeviceAssertion,
         for subject: String
     ) async throws(Problem) -> DeviceProof {
-        let attestor = try requiredAttestor()
-        guard let id = AttestationObject.bytes(assertion.keyId) else {
+        let verifier = try requiredVerifier()
+        guard let id = AttestationObject.bytes(assertion.keyId), id.count == AttestedKey.idBytes
+        else {
             throw AttestationFault.keyID.problem
         }
         let name = AttestedKey.id(id)
@@ -82,7 +83,7 @@ extension Authority {
         }
         do throws(AttestationFault) {
             let challenge = try challenges.spend(assertion.challenge, at: clock.now())
-            let counter = try await attestor.verify(
+            let counter = try await verifier.verify(
                 assertion,
                 clientData: Array("\(assertion.challenge).\(subject)".utf8),
                 by: known.key
@@ -104,8 +105,13 @@ extension Authority {
 
     /// Returns the bits of a device by its token; `nil` if the request has none.
     ///
+    /// A known device gets no grant, so it signs in also while Apple cannot be reached.
+    ///
     /// - Throws: `attestation_failed`, `overloaded`.
-    func deviceCheck(_ request: GuestRequest) async throws(Problem) -> DeviceCheckBits? {
+    func deviceCheck(
+        _ request: GuestRequest,
+        isNew: Bool
+    ) async throws(Problem) -> DeviceCheckBits? {
         guard let token = request.deviceCheckToken else { return nil }
         guard let client = deviceCheckClient else {
             throw AttestationFault.deviceCheckNotConfigured.problem
@@ -115,6 +121,7 @@ extension Authority {
         }
         let bits: DeviceCheckBits
         do throws(DeviceCheckError) { bits = try await client.query(token) } catch {
+            guard isNew || error == .invalidToken else { return nil }
             throw error.problem
         }
         guard !bits.isBlocked else { throw AttestationFault.deviceBlocked.problem }
@@ -123,11 +130,14 @@ extension Authority {
 
     /// Remembers at Apple that the device has had the grant.
     ///
-    /// If Apple cannot be reached, the device's next sign-in with a token does it.
+    /// If Apple cannot be reached, the device's next sign-in with a token does it. The request runs
+    /// in a task of its own, so that a client cannot prevent it by closing its connection.
     func markDevice(_ request: GuestRequest, _ bits: DeviceCheckBits?) async {
-        guard var bits, !bits.hasHadGrant, let token = request.deviceCheckToken else { return }
-        bits.hasHadGrant = true
-        try? await deviceCheckClient?.update(token, bits)
+        guard let bits, !bits.hasHadGrant, let token = request.deviceCheckToken,
+            let client = deviceCheckClient
+        else { return }
+        let marked = DeviceCheckBits(hasHadGrant: true, isBlocked: bits.isBlocked)
+        await Task { try? await client.update(token, marked) }.value
     }
 
     /// The maximum number of characters of a DeviceCheck token.

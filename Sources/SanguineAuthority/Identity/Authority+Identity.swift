@@ -35,7 +35,7 @@ extension Authority {
         device.limit = guestLimit(address)
         // Finds a known device, the common case, without a turn of the writer.
         let found = try await read { storage throws(StorageError) in
-            try await storage.load([.device(device.id)])
+            try await storage.load([.device(device.id)] + (device.limit.map { [$0.key] } ?? []))
         }
         let known = found.device(device.id).flatMap { row in
             row.hasSecret(hash: device.secretHash) ? row.account : nil
@@ -43,12 +43,17 @@ extension Authority {
         var deleted: Identifier?
         if let known, try await isGone(known) { deleted = known }
         device.isNew = found.device(device.id) == nil || deleted != nil
+        // Refused before a signature is verified or Apple is asked; `create` counts.
+        if device.isNew, request.signedAppTransaction == nil {
+            _ = try device.limit?.counting(found, at: clock.now())
+        }
+        var bits: DeviceCheckBits?
         // A device with a wrong secret is refused below, before its proof counts.
         if device.isNew || known != nil {
             device.proof = try await proof(of: request, isNew: device.isNew)
+            bits = try await deviceCheck(request, isNew: device.isNew)
+            device.hasHadGrant = bits?.hasHadGrant ?? false
         }
-        let bits = try await deviceCheck(request)
-        device.hasHadGrant = bits?.hasHadGrant ?? false
         let outcome = try await admit(device, request, known: known, replacing: deleted)
         await markDevice(request, bits)
         return outcome

@@ -56,12 +56,11 @@ struct IdentityCommands: Sendable {
                         """
                     )
                 }
-                // A device that was unknown a moment ago has sent the same proof twice.
-                let proof = device.isNew ? nil : device.proof
                 return Decision(
                     .known(known.account),
                     changes: try linked(device, to: known.account, loaded)
-                        + (try proof?.apply(to: device.id, of: known.account, loaded) ?? [])
+                        + (try device.proof?.apply(to: device.id, of: known.account, loaded)
+                            ?? [])
                 )
             }
             if let app = device.app {

@@ -173,6 +173,48 @@ struct AttestationTests {
         #expect(first.signedIn.account.id == again.signedIn.account.id && !again.isNew)
     }
 
+    @Test func `the same attestation again signs the device in while its challenge is valid`()
+        async throws
+    {
+        let world = try AttestedWorld { $0.demandsAssertions = true }
+        let attestation = try world.service.attestation(of: key, try world.challenge())
+        let first = try await world.guest(1, attestation)
+        let again = try await world.guest(1, attestation)
+        #expect(first.signedIn.account.id == again.signedIn.account.id && !again.isNew)
+        world.clock.advance(by: .seconds(300))
+        await world.expect(.challenge) { _ = try await world.guest(1, attestation) }
+    }
+
+    @Test func `of simultaneous requests with the same attestation all find one account`()
+        async throws
+    {
+        let world = try AttestedWorld { $0.demandsAssertions = true }
+        let attestation = try world.service.attestation(of: key, try world.challenge())
+        let accounts = try await withThrowingTaskGroup(of: Identifier.self) { group in
+            for _ in 0..<20 {
+                group.addTask { try await world.guest(1, attestation).signedIn.account.id }
+            }
+            return try await group.reduce(into: Set<Identifier>()) { $0.insert($1) }
+        }
+        #expect(accounts.count == 1)
+    }
+
+    @Test func `an attestation is no use to a device with another secret`() async throws {
+        let world = try AttestedWorld()
+        let attestation = try world.service.attestation(of: key, try world.challenge())
+        _ = try await world.guest(1, attestation)
+        let problem = await #expect(throws: Problem.self) {
+            _ = try await world.authority.guest(
+                GuestRequest(
+                    deviceId: AttestedWorld.device(1),
+                    deviceSecret: Base64URL.encode([UInt8](repeating: 8, count: 32)),
+                    attestation: attestation
+                )
+            )
+        }
+        #expect(problem?.code == .deviceSecretMismatch)
+    }
+
     @Test func `a key belongs to one device`() async throws {
         let world = try AttestedWorld()
         try await world.attested(key)
@@ -293,6 +335,17 @@ struct AssertionTests {
                 counter: 1
             )
             _ = try await world.guest(1, nil, wrong)
+        }
+    }
+
+    @Test func `an assertion with an identifier of another length is refused`() async throws {
+        try await world.attested(key)
+        for id in ["", "AAAA", String(repeating: "A", count: 30_000)] {
+            await world.expect(.keyID) {
+                var wrong = try assertion()
+                wrong.keyId = id
+                _ = try await world.guest(1, nil, wrong)
+            }
         }
     }
 

@@ -2,9 +2,9 @@ public import SanguineModel
 
 /// Verifies attestations of devices.
 ///
-/// The authority checks challenges, stores keys, and compares counters; an attestor verifies the
-/// cryptographic statements. ``AppAttest`` is the attestor for Apple's devices.
-public protocol DeviceAttestor: Sendable {
+/// The authority checks challenges, stores keys, and compares counters; a verifier checks the
+/// cryptographic statements. ``AppAttest`` is the verifier for Apple's devices.
+public protocol AttestationVerifier: Sendable {
     /// Verifies the attestation of a new key.
     ///
     /// - Parameters:
