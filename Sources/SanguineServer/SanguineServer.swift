@@ -65,8 +65,7 @@ public struct SanguineServer: Service {
     ///   - mail: Sends the e-mails. Default: as the settings say.
     ///   - consumption: Answers the App Store's requests for consumption data. Default: `nil`, the
     ///     log contains the answers.
-    ///   - deviceCheck: Asks Apple's DeviceCheck about devices. Default: `nil`; its tokens are
-    ///     refused.
+    ///   - deviceCheck: Asks Apple's DeviceCheck about devices. Default: as the settings say.
     ///   - registry: The registry of metrics, which `/metrics` on the admin port exposes.
     ///   - log: The queue for the access log, which the settings can turn off, or `nil` for no
     ///     access log. Its dropped lines are exposed as a metric.
@@ -103,7 +102,8 @@ public struct SanguineServer: Service {
             settings: rules,
             clock: clock,
             keyServer: HTTPKeyServer(logger: logger),
-            deviceCheck: deviceCheck,
+            deviceCheck: try deviceCheck
+                ?? settings.deviceCheck.load(clock: clock, delay: delay, logger: logger),
             delay: delay
         )
         try await Self.recover(authority, readiness, logger)

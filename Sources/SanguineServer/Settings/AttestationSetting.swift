@@ -15,7 +15,7 @@ extension ServerSettings {
         public var assertions = "none"
         /// The team's identifier, a full stop, and the app's bundle identifier.
         ///
-        /// Default: `nil`; needed unless ``guests`` is `none`.
+        /// Default: `nil`; needed unless ``guests`` is `none` or DeviceCheck has a key.
         public var appId: String?
         /// The only accepted environment of App Attest: `production` or `development`.
         ///
@@ -23,7 +23,7 @@ extension ServerSettings {
         public var environment = "production"
         /// The files of the trusted root certificates, in DER or PEM.
         ///
-        /// Default: none; needed unless ``guests`` is `none`.
+        /// Default: none; needed with ``appId``.
         public var roots: [String] = []
 
         /// Reads the root certificates.
@@ -31,9 +31,7 @@ extension ServerSettings {
         /// - Returns: The rules of the authority, or `nil` if attestation is off.
         /// - Throws: ``SettingsError`` for files that contain no certificate.
         func load() throws(SettingsError) -> AttestationSettings? {
-            guard let guests = AttestationSettings.Demand(rawValue: guests), let appId else {
-                return nil
-            }
+            guard let guests = AttestationSettings.Demand(rawValue: guests) else { return nil }
             var certificates: [AppAttestRoot] = []
             for path in roots {
                 guard let data = FileManager.default.contents(atPath: path) else {
@@ -50,11 +48,13 @@ extension ServerSettings {
             return AttestationSettings(
                 guests: guests,
                 demandsAssertions: assertions == "required",
-                appAttest: AppAttestSettings(
-                    appID: appId,
-                    environment: environment == "development" ? .development : .production,
-                    roots: certificates
-                )
+                appAttest: appId.map { app in
+                    AppAttestSettings(
+                        appID: app,
+                        environment: environment == "development" ? .development : .production,
+                        roots: certificates
+                    )
+                }
             )
         }
     }
@@ -78,6 +78,11 @@ extension ServerSettings {
                 )
             ]
         }
+        // DeviceCheck alone is enough for guests.
+        let isDeviceCheckOnly =
+            deviceCheck.keyId != nil && attestation.appId == nil && attestation.roots.isEmpty
+            && attestation.assertions == "none"
+        guard !isDeviceCheckOnly else { return [] }
         var problems: [SettingsError.Problem] = []
         if attestation.appId == nil {
             let allowed = "TEAM.bundle, because 'attestation.guests' is not none"

@@ -397,6 +397,8 @@ public struct ServerSettings: Hashable, Sendable {
     public var appStore = AppStoreSetting()
     /// The attestation of devices.
     public var attestation = Attestation()
+    /// The key for Apple's DeviceCheck.
+    public var deviceCheck = DeviceCheckSetting()
     /// The language model that functions call.
     public var upstream = Upstream()
     /// The extraction of frames from videos.
