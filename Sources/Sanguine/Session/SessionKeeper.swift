@@ -46,6 +46,8 @@ final class SessionKeeper: Authorizer {
         var named: AccountKey?
         /// The device identity of the user's sessions if they are a guest.
         var guestDevice: String?
+        /// The wait before the next request for a guest, if the server has named one.
+        var pause: GuestPause?
         /// The reason why no more tokens are returned.
         var ending: SanguineError?
     }
@@ -63,6 +65,7 @@ final class SessionKeeper: Authorizer {
     private let vault: any IdentityVault
     private let analytics: ClientAnalytics?
     private let schedule: RetrySchedule
+    private let attestation: AttestationKeeper
 
     /// Restores the session that an earlier process left in the user's store; without a server, the
     /// user is the one that the app has named.
@@ -81,6 +84,7 @@ final class SessionKeeper: Authorizer {
         self.store = store
         self.vault = vault
         self.analytics = analytics
+        attestation = AttestationKeeper(configuration, exchange, store)
         let stored = try? store.state(Self.stateName).flatMap {
             try WireCoding.decode(StoredSession.self, from: $0)
         }
@@ -259,6 +263,11 @@ extension SessionKeeper {
             // Under the lock, so that no sign-out comes between this check and a request that signs
             // in.
             if let ending = guarded.ending { throw ending }
+            if guarded.state.mayCreateGuest,
+                let problem = guarded.pause?.problem(at: configuration.clock.now())
+            {
+                throw .problem(problem)
+            }
             switch event(&guarded.state) {
             case .refuse: throw .userChanged
             case .ended: throw .problem(.signInNeeded)
@@ -331,7 +340,10 @@ extension SessionKeeper {
             return session
         case .refresh(let token):
             let body = RefreshRequest(refreshToken: token)
-            let answer = try await post("/v1/sessions/refresh", body, as: Refreshed.self)
+            let response = try await attestation.send(body) { body throws(SanguineError) in
+                try await post("/v1/sessions/refresh", body)
+            }
+            let answer = try WireCoding.decode(Refreshed.self, from: response.body)
             guard let account else { throw .userChanged }
             var session = StoredSession(
                 answer.session,
@@ -395,6 +407,9 @@ extension SessionKeeper {
         if case .problem(let problem) = error { code = problem.code }
         let now = configuration.clock.now()
         let (landing, alive, outcome) = guarded.withLock { guarded in
+            if guarded.state.isCurrent(requestNumber), guarded.state.isCreatingGuest {
+                guarded.pause = GuestPause(error, at: now)
+            }
             let landing = guarded.state.failed(code, requestNumber: requestNumber)
             // If an early refresh has failed, the old token is valid until it expires.
             let alive = guarded.state.session.flatMap {
@@ -414,34 +429,33 @@ extension SessionKeeper {
 // MARK: - Actions
 
 extension SessionKeeper {
-    private func post<Answer: Decodable>(
-        _ path: String,
-        _ body: some Encodable,
-        as type: Answer.Type
-    ) async throws(SanguineError) -> Answer {
-        try WireCoding.decode(type, from: try await post(path, body).body)
-    }
-
     /// Requests a guest, with the proof of the store if there is one that the server accepts.
     private func postGuest(
         _ body: GuestRequest
     ) async throws(SanguineError) -> TransportResponse {
-        let path = "/v1/accounts/guest"
         guard let proof = await configuration.appTransactionProof() else {
-            return try await post(path, body)
+            return try await postAttested(body)
         }
         var proven = body
         proven.signedAppTransaction = proof.signedAppTransaction
         proven.deviceVerificationId = proof.deviceVerificationId
         do throws(SanguineError) {
-            return try await post(path, proven)
+            return try await postAttested(proven)
         } catch {
             guard error.refusesProof else { throw error }
             configuration.logger.warning(
                 "The server has refused the app transaction.",
                 metadata: ["reason": "\(error.code)"]
             )
-            return try await post(path, body)
+            return try await postAttested(body)
+        }
+    }
+
+    private func postAttested(
+        _ body: GuestRequest
+    ) async throws(SanguineError) -> TransportResponse {
+        try await attestation.send(body) { body throws(SanguineError) in
+            try await post("/v1/accounts/guest", body)
         }
     }
 
