@@ -3,11 +3,7 @@ public import Foundation
 /// Proves to the server that a genuine app on a genuine device creates a guest.
 ///
 /// On Apple's platforms, use `AppAttestor`. An app has another one for tests, or for a service
-/// whose attestations its server verifies:
-///
-/// ```swift
-/// configuration.deviceAttestor = AppAttestor()
-/// ```
+/// whose attestations its server verifies.
 ///
 /// The client asks the server for a challenge when it creates a guest or signs it in again. If the
 /// server verifies attestations, the client sends one of a new key, or an assertion by the key of
