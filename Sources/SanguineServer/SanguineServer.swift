@@ -93,13 +93,12 @@ public struct SanguineServer: Service {
         onListening: @escaping @Sendable (Ports) async -> Void = { _ in }
     ) async throws {
         try settings.validate(with: functions)
-        let rules = try Self.rules(of: settings, registering: types)
         let readiness = Readiness(delay: delay)
         self.readiness = readiness
         authority = Authority(
             storage: LoggedStorage(storage, logger: logger, clock: delay) { readiness.saw($0) },
             keys: keys,
-            settings: rules,
+            settings: try Self.rules(of: settings, registering: types),
             clock: clock,
             keyServer: HTTPKeyServer(logger: logger),
             deviceCheck: try deviceCheck
@@ -108,8 +107,7 @@ public struct SanguineServer: Service {
         )
         try await Self.recover(authority, readiness, logger)
         await IndexBuilder(authority: authority, delay: delay, logger: logger).begin()
-        self.settings = settings
-        self.functions = functions
+        (self.settings, self.functions) = (settings, functions)
         self.adminTokens = (adminToken.map { [$0] } ?? []) + adminTokens
         uploads = UploadTimeouts(turns: settings.limits.requestTimeout.secondsRoundedUp)
         answers = .bytes(settings.limits.answerBytes)
@@ -132,8 +130,7 @@ public struct SanguineServer: Service {
         authority.tokens.onEnd { [live] account in live.accessEnded(account) }
         (self.registry, self.log, self.logger) = (registry, log, logger)
         registry.expose(storage, log)
-        self.consumption = consumption
-        (self.clock, self.delay) = (clock, delay)
+        (self.consumption, self.clock, self.delay) = (consumption, clock, delay)
         self.onListening = onListening
     }
 
