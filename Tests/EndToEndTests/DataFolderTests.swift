@@ -129,7 +129,7 @@ extension EndToEnd {
                 }
                 let alone = try await Self.findings(data, status: 0)
                 #expect(alone["lock"] == "ok")
-                #expect(alone.count == 12)
+                #expect(alone.count == 13)
                 let told = try await Tool.run("doctor", "--data", data.path)
                 #expect(told.status == 0)
                 #expect(told.output.contains("ok       ledger"))

@@ -103,10 +103,10 @@ struct WireScript {
 
     // MARK: - Comparing
 
-    /// Header fields that depend on the HTTP implementation or on rate limits.
+    /// Header fields that depend on the HTTP implementation, on compression or on rate limits.
     private static let ownFields: Set = [
-        "connection", "content-length", "date", "keep-alive", "ratelimit", "ratelimit-policy",
-        "server", "transfer-encoding",
+        "connection", "content-encoding", "content-length", "date", "keep-alive", "ratelimit",
+        "ratelimit-policy", "server", "transfer-encoding", "vary",
     ]
 
     /// Header fields that differ between any two servers.

@@ -130,6 +130,9 @@ struct FFmpegTests {
     // MARK: - With a script
 
     /// Writes the two programs to the folder.
+    ///
+    /// Another process writes them. If this one did, a child of another test could inherit the open
+    /// file, and Linux would refuse to run the program ("text file busy").
     static func script(
         _ ffmpeg: String,
         probe: String = "echo 4.0",
@@ -137,11 +140,16 @@ struct FFmpegTests {
     ) throws -> FFmpeg {
         for (name, text) in [("ffmpeg", ffmpeg), ("ffprobe", probe)] {
             let file = folder.appending(path: name)
-            try Data("#!/bin/sh\n\(text)\n".utf8).write(to: file)
-            try FileManager.default.setAttributes(
-                [.posixPermissions: 0o755],
-                ofItemAtPath: file.path
+            let draft = folder.appending(path: "\(name).draft")
+            try Data("#!/bin/sh\n\(text)\n".utf8).write(to: draft)
+            let end = DispatchSemaphore(value: 0)
+            let install = try Process.run(
+                URL(filePath: "/usr/bin/install"),
+                arguments: ["-m", "755", draft.path, file.path],
+                terminationHandler: { _ in end.signal() }
             )
+            try #require(end.wait(timeout: .now() + 30) == .success, "the end of install")
+            try #require(install.terminationStatus == 0)
         }
         return try #require(FFmpeg(folder.appending(path: "ffmpeg").path))
     }

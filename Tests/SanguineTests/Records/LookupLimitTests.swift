@@ -40,7 +40,8 @@ struct LookupLimitTests {
 
     private func client(
         members: Int,
-        at authority: InMemoryAuthority
+        at authority: InMemoryAuthority,
+        over network: FaultyNetwork? = nil
     ) async throws -> SanguineClient {
         for number in 0..<members {
             authority.set(Counter(id: .of("c\(number)"), count: 1, group: "many"))
@@ -48,7 +49,7 @@ struct LookupLimitTests {
         var configuration = SanguineClient.Configuration.inMemory(
             server: .init(string: TestClient.server)
         )
-        configuration.transport = authority
+        configuration.transport = network ?? authority
         configuration.schema = Self.schema
         configuration.logger = .silent
         let client = try SanguineClient(configuration)
@@ -92,9 +93,14 @@ struct LookupLimitTests {
 
     @Test func `the server refuses a group that has become too large`() async throws {
         let authority = InMemoryAuthority(schema: Self.schema)
-        let client = try await client(members: 1_000, at: authority)
+        let network = FaultyNetwork(authority, seed: 1, clock: ContinuousClock())
+        let client = try await client(members: 1_000, at: authority, over: network)
+        // The device does not see the last record before its operation.
+        network.partition()
         authority.set(Counter(id: .of("late"), count: 1, group: "many"))
         let receipt = try client.perform(CountGroup(group: "many"))
+        network.heal()
+        try await client.synchronize()
         guard case .refused(let problem) = try await receipt.outcome else {
             Issue.record("It was applied to some of the records.")
             return
