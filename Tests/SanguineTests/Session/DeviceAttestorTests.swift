@@ -295,7 +295,7 @@ struct GuestPauseTests {
     @Test func `an error without a wait is no pause`() {
         let now = Timestamp(millisecondsSince1970: 0)
         #expect(GuestPause(.problem(Problem(.rateLimited, "Wait.")), at: now) == nil)
-        #expect(GuestPause(.transport(.offline), at: now) == nil)
+        #expect(GuestPause(.transport(.offline("no network")), at: now) == nil)
         let long = GuestPause(
             .problem(Problem(.rateLimited, "Wait.", retryAfter: 1_000_000)),
             at: now
