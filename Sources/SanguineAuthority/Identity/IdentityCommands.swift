@@ -390,14 +390,6 @@ extension Loaded {
 }
 
 extension Problem {
-    static var refreshInvalid: Problem {
-        Problem(.refreshInvalid, "Sign in again: this refresh token is unknown or has expired.")
-    }
-
-    static var sessionOver: Problem {
-        Problem(.sessionEnded, "Sign in again: this session has ended.")
-    }
-
     fileprivate static var otherSecret: Problem {
         Problem(
             .deviceSecretMismatch,
