@@ -18,8 +18,9 @@ struct GuestCount: StoredDocument, Hashable {
 
 /// The limit on the guests that an address may create.
 ///
-/// It counts only accounts that are created. A known device, a repeated request, and a device that
-/// finds its guest by an app transaction are not counted, and are never refused.
+/// It counts only accounts that are created. A device whose secret opens an account, a repeated
+/// request, and a device that finds its guest by an app transaction are not counted, and are never
+/// refused.
 struct GuestLimit: Hashable, Sendable {
     /// The time after the first guest at which the count starts again.
     static let window = Duration.seconds(3_600)

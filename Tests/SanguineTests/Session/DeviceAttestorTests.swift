@@ -219,6 +219,42 @@ struct DeviceAttestorTests {
         #expect(authority.count(Fixture.guestPath) == 1)
     }
 
+    /// A sign-out did not reach the server, for which the device still has a user.
+    @Test func `the request after a former user's session has ended has the same attestation`()
+        async throws
+    {
+        try issue("c-1", "c-2")
+        let client = try client()
+        defer { client.close() }
+        _ = try await client.session.accessToken()
+        await client.signOut()
+        let former = SignedIn(
+            account: Account(
+                id: Identifier(at: fixture.clock.now()),
+                kind: .registered,
+                timeZone: "Europe/Vienna",
+                language: "en",
+                createdAt: fixture.clock.now()
+            ),
+            session: Session(accessToken: "former", expiresIn: 3_600, refreshToken: "none")
+        )
+        let headers = ["Content-Type": "application/json"]
+        let found = TransportResponse(
+            status: 200,
+            headers: headers,
+            body: try WireCoding.encode(former)
+        )
+        authority.script(Fixture.guestPath, [found])
+        let path = "/v1/sessions/current"
+        authority.script(path, [TransportResponse(status: 204, headers: [:], body: Data())])
+        _ = try await client.value(of: .balance)
+        let ended = try #require(authority.requests(path).last)
+        #expect(ended.headers["Authorization"] == "Bearer former")
+        let sent = try guests.map { $0.attestation?.challenge }
+        #expect(sent == ["c-1", "c-2", "c-2"])
+        #expect(client.accountId != nil && client.accountId != former.account.id)
+    }
+
     @Test func `a session whose assertions are refused is renewed with the device`() async throws {
         try issue("c-1", "c-2", "c-3")
         let client = try client()
