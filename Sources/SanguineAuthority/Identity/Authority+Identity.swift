@@ -88,8 +88,8 @@ extension Authority {
         return found
     }
 
-    /// Verifies the proof of a device, and asks Apple about it, for the account that it opens or the
-    /// guest that it becomes.
+    /// Verifies the proof of a device, and asks Apple about it, for the account that it opens or
+    /// the guest that it becomes.
     private func verify(
         _ device: inout IdentityCommands.Device,
         _ request: GuestRequest,
