@@ -37,6 +37,10 @@ public final class Authority: Sendable {
     let merges = MergeListeners()
     /// Verifies the App Store's signatures; `nil` if no app is configured.
     let store: AppStoreVerifier?
+    let challenges: AttestationChallenges
+    /// Verifies attestations; `nil` if none are accepted.
+    let attestationVerifier: (any AttestationVerifier)?
+    let deviceCheckClient: (any DeviceCheckClient)?
 
     /// Creates an authority over a storage.
     ///
@@ -47,6 +51,9 @@ public final class Authority: Sendable {
     ///   - clock: The clock.
     ///   - keyServer: Fetches the keys of ``AuthoritySettings/identityProviders``; `nil` if their
     ///     tokens cannot be verified.
+    ///   - attestationVerifier: Verifies attestations of devices. Default: ``AppAttest`` with the
+    ///     app of ``AuthoritySettings/attestation``.
+    ///   - deviceCheck: Asks Apple's DeviceCheck. Default: `nil`; its tokens are refused.
     ///   - delay: The clock for timeouts.
     public init(
         storage: any Storage,
@@ -54,6 +61,8 @@ public final class Authority: Sendable {
         settings: AuthoritySettings = AuthoritySettings(),
         clock: any WallClock = SystemWallClock(),
         keyServer: (any KeyServer)? = nil,
+        attestationVerifier: (any AttestationVerifier)? = nil,
+        deviceCheck: (any DeviceCheckClient)? = nil,
         delay: any Clock<Duration> = ContinuousClock()
     ) {
         self.storage = storage
@@ -69,6 +78,10 @@ public final class Authority: Sendable {
             clock: clock,
             delay: delay
         )
+        challenges = AttestationChallenges(keys: keys)
+        self.attestationVerifier =
+            attestationVerifier ?? settings.attestation?.appAttest.map { AppAttest($0) }
+        deviceCheckClient = deviceCheck
         store = settings.appStore.flatMap { AppStoreVerifier($0) }
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)
     }

@@ -5,6 +5,7 @@ extension LimitTexts {
     static let identity: [(String, String)] = {
         let settings = AuthoritySettings()
         return [
+            ("AuthoritySettings.guestsPerHour", count(settings.guestsPerHour)),
             ("AuthoritySettings.mergedGuestsPerAccount", count(settings.mergedGuestsPerAccount)),
             ("AuthoritySettings.loginsPerAccount", count(settings.loginsPerAccount)),
             ("AuthoritySettings.appName", settings.appName),
@@ -19,6 +20,10 @@ extension LimitTexts {
             ("EmailLimits.codesPerEmail", count(EmailLimits.codesPerEmail)),
             ("EmailLimits.codesPerAddress", count(EmailLimits.codesPerAddress)),
             ("EmailLimits.codeWindow", time(EmailLimits.codeWindow)),
+            ("GuestLimit.window", time(GuestLimit.window)),
+            ("AttestationChallenges.life", time(AttestationChallenges.life)),
+            ("CBORItem.bytesLimit", bytes(CBORItem.bytesLimit)),
+            ("CBORItem.itemsLimit", count(CBORItem.itemsLimit)),
             ("IdentityTokens.Limits.tokenBytes", bytes(IdentityTokens.Limits.tokenBytes)),
             ("IdentityTokens.Limits.age", time(IdentityTokens.Limits.age)),
             ("IdentityTokens.Limits.leeway", time(IdentityTokens.Limits.leeway)),

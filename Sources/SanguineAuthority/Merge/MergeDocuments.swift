@@ -65,8 +65,8 @@ extension DocumentRow {
     var mergeFate: MergeFate {
         switch kind {
         case .verification, .moveCode, .quotaExhaustion: .ends
-        case .event, .removal, .merge, .identityToken, .deviceGrant: .stays
-        case .login, .mail, .purchase, .attempts: .moves
+        case .event, .removal, .merge, .identityToken, .deviceGrant, .guestCount: .stays
+        case .login, .mail, .purchase, .attempts, .attestation: .moves
         }
     }
 

@@ -27,6 +27,10 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case merge
     /// The fact that a device which was removed had a grant of tokens.
     case deviceGrant = "device_grant"
+    /// The number of guests of an address.
+    case guestCount = "guest_count"
+    /// A key that a device has attested, and the sessions and challenges that used it.
+    case attestation
 }
 
 /// A row that is found by its kind and name, and stored as JSON.
