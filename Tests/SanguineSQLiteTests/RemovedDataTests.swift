@@ -15,7 +15,7 @@ import Testing
 @Suite("SQLite storage: deleted accounts", .bounded)
 struct RemovedDataTests {
     /// Every text of the account contains this one.
-    private static let mark = "zqmark"
+    private static let mark = "zqmarkzqmark"
     /// The zone of the account's devices.
     private static let zone = "Antarctica/Vostok"
     /// The tables that hold nothing of a person: numbers, hashes, names of the schema, and what

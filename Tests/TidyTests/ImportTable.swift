@@ -18,10 +18,11 @@ enum ImportTable {
     static let rows: [String: Row] = [
         "SanguineModel": .only(language),
 
-        // The client: no server code, no NIO, no HTTP server, no cryptography of its own.
+        // The client: no server code, no NIO, no HTTP server, no cryptography but Apple's.
         "Sanguine": .only(
             language + systemCalls + platform + collections + [
-                "FoundationNetworking", "GRDB", "Logging", "SanguineModel", "StoreKit",
+                "CryptoKit", "DeviceCheck", "FoundationNetworking", "GRDB", "Logging",
+                "SanguineModel", "StoreKit",
             ]
         ),
         // Views: the client, and SwiftUI or its stand-in.

@@ -30,8 +30,6 @@ public enum AttestationFault: String, Error, Hashable, Sendable, CaseIterable {
     case key
     /// The signature is not valid.
     case signature
-    /// The server does not use DeviceCheck.
-    case deviceCheckNotConfigured
     /// Apple does not know the token of DeviceCheck.
     case deviceCheckToken
     /// The device is marked as blocked.
@@ -59,8 +57,6 @@ public enum AttestationFault: String, Error, Hashable, Sendable, CaseIterable {
         case .environment: "Use a server for the environment in which the app was built."
         case .key: "Attest a new key on this device, and send its attestation."
         case .signature: "Sign the challenge, a full stop, and the device id or refresh token."
-        case .deviceCheckNotConfigured:
-            "Send no DeviceCheck token: the server has no key for DeviceCheck."
         case .deviceCheckToken: "Send a new token of DCDevice: Apple refused this one."
         case .deviceBlocked: "Ask the support of the app: this device was blocked."
         }

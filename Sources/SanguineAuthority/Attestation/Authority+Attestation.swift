@@ -19,19 +19,19 @@ extension Authority {
 
     /// Verifies the attestation or assertion of a guest's device.
     ///
+    /// A server that asks for none ignores it, so that an app can be released before its server is
+    /// configured.
+    ///
     /// - Parameters:
     ///   - request: The request; its attestation counts if it has both.
     ///   - isNew: Whether the device becomes a new guest, so that it must be attested.
     /// - Returns: The proof; `nil` if none was sent, and none is required.
     /// - Throws: `attestation_failed`.
     func proof(of request: GuestRequest, isNew: Bool) async throws(Problem) -> DeviceProof? {
+        guard let rules = settings.attestation else { return nil }
         if let attestation = request.attestation { return try await proof(attestation) }
         if let assertion = request.assertion, !isNew {
             return try await proof(assertion, for: request.deviceId)
-        }
-        guard let rules = settings.attestation else {
-            guard request.assertion == nil else { throw AttestationFault.notConfigured.problem }
-            return nil
         }
         if isNew {
             guard rules.guests == .optional || request.deviceCheckToken != nil else {
@@ -103,7 +103,8 @@ extension Authority {
         .document(AttestedUse.self, name)?.key
     }
 
-    /// Returns the bits of a device by its token; `nil` if the request has none.
+    /// Returns the bits of a device by its token; `nil` if the request has none, or if the server
+    /// has no key for DeviceCheck.
     ///
     /// A known device gets no grant, so it signs in also while Apple cannot be reached.
     ///
@@ -112,9 +113,8 @@ extension Authority {
         _ request: GuestRequest,
         isNew: Bool
     ) async throws(Problem) -> DeviceCheckBits? {
-        guard let token = request.deviceCheckToken else { return nil }
-        guard let client = deviceCheckClient else {
-            throw AttestationFault.deviceCheckNotConfigured.problem
+        guard let token = request.deviceCheckToken, let client = deviceCheckClient else {
+            return nil
         }
         guard token.utf8.count <= Self.deviceCheckCharacters else {
             throw AttestationFault.deviceCheckToken.problem
@@ -142,35 +142,4 @@ extension Authority {
 
     /// The maximum number of characters of a DeviceCheck token.
     private static let deviceCheckCharacters = 1 << 14
-}
-
-extension IdentityCommands {
-    /// The assertion of a refresh, and whether one is demanded.
-    struct RefreshProof: Sendable {
-        /// The verified assertion; `nil` for none.
-        var proof: DeviceProof?
-        /// Whether a session that is bound to a key needs an assertion.
-        var isDemanded: Bool
-
-        func keys(of session: Identifier) -> [Key] {
-            [AttestedUse.key(AttestedUse.session(session))] + (proof?.keys(of: nil) ?? [])
-        }
-
-        /// Returns the changes of the assertion, which must be by the key of the session.
-        ///
-        /// - Throws: `attestation_failed`.
-        func apply(to session: SessionRow, _ loaded: Loaded) throws(Problem) -> [Change] {
-            let bound = try loaded.document(
-                AttestedUse.self,
-                AttestedUse.session(session.id)
-            )
-            guard let proof else {
-                guard let bound else { return [] }
-                guard !isDemanded else { throw AttestationFault.assertionMissing.problem }
-                return [DeviceProof.bind(session, to: bound.key)]
-            }
-            guard bound?.key == proof.key.id else { throw AttestationFault.key.problem }
-            return try proof.assert(loaded) + [DeviceProof.bind(session, to: proof.key.id)]
-        }
-    }
 }

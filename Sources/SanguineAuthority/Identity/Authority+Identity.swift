@@ -192,11 +192,11 @@ extension Authority {
     private func refreshProof(
         of request: RefreshRequest
     ) async throws(Problem) -> IdentityCommands.RefreshProof? {
+        guard let rules = settings.attestation else { return nil }
         var proof: DeviceProof?
         if let assertion = request.assertion {
             proof = try await self.proof(assertion, for: request.refreshToken)
         }
-        guard let rules = settings.attestation else { return nil }
         return IdentityCommands.RefreshProof(proof: proof, isDemanded: rules.demandsAssertions)
     }
 

@@ -17,8 +17,8 @@ import SanguineModel
 extension DeviceRow {
     /// Returns the account that the device's secret opens; `nil` for none.
     ///
-    /// - Parameter loaded: The device's account, and those that lead from it to the one that has its
-    ///   data.
+    /// - Parameter loaded: The device's account, and those that lead from it to the one that has
+    ///   its data.
     /// - Returns: The account.
     func opens(_ loaded: Loaded) -> AccountRow? {
         guard let own = loaded.account(account) else { return nil }

@@ -8,8 +8,8 @@ enum MoveCodeText {
     static let alphabet = Array("23456789ABCDEFGHJKMNPQRSTVWXYZ")
     /// The number of characters, which stand for 49 bits.
     ///
-    /// Attempts are limited by address only. Ten thousand addresses that try ten codes a minute each
-    /// find one of a thousand open codes within an hour with a probability of 1 in 98,000.
+    /// Attempts are limited by address only. Ten thousand addresses that try ten codes a minute
+    /// each find one of a thousand open codes within an hour with a probability of 1 in 98,000.
     static let length = 10
 
     /// Returns a code from the system's random numbers.

@@ -2,6 +2,35 @@ import SanguineModel
 
 // The commands of an account's sessions.
 extension IdentityCommands {
+    /// The assertion of a refresh, and whether one is demanded.
+    struct RefreshProof: Sendable {
+        /// The verified assertion; `nil` for none.
+        var proof: DeviceProof?
+        /// Whether a session that is bound to a key needs an assertion.
+        var isDemanded: Bool
+
+        func keys(of session: Identifier) -> [Key] {
+            [AttestedUse.key(AttestedUse.session(session))] + (proof?.keys(of: nil) ?? [])
+        }
+
+        /// Returns the changes of the assertion, which must be by the key of the session.
+        ///
+        /// - Throws: `attestation_failed`.
+        func apply(to session: SessionRow, _ loaded: Loaded) throws(Problem) -> [Change] {
+            let bound = try loaded.document(
+                AttestedUse.self,
+                AttestedUse.session(session.id)
+            )
+            guard let proof else {
+                guard let bound else { return [] }
+                guard !isDemanded else { throw AttestationFault.assertionMissing.problem }
+                return [DeviceProof.bind(session, to: bound.key)]
+            }
+            guard bound?.key == proof.key.id else { throw AttestationFault.key.problem }
+            return try proof.assert(loaded) + [DeviceProof.bind(session, to: proof.key.id)]
+        }
+    }
+
     /// Ends a session, and the access of its device to a registered account.
     ///
     /// Ending one that has already ended changes nothing.

@@ -45,4 +45,14 @@ struct Removal: StoredDocument, Hashable {
             removed: removed
         )
     }
+
+    /// Adds a guest whose rows remain to be removed.
+    ///
+    /// - Returns: Whether there was room; a later walk adds the guest otherwise.
+    mutating func add(_ guest: Identifier?) -> Bool {
+        guard let guest else { return true }
+        guard (aliases?.count ?? 0) < Self.aliasesLimit else { return false }
+        aliases = (aliases ?? []) + [guest]
+        return true
+    }
 }

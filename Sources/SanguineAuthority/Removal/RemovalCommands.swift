@@ -231,15 +231,3 @@ extension Account {
         )
     }
 }
-
-extension Removal {
-    /// Adds a guest whose rows remain to be removed.
-    ///
-    /// - Returns: Whether there was room; a later walk adds the guest otherwise.
-    fileprivate mutating func add(_ guest: Identifier?) -> Bool {
-        guard let guest else { return true }
-        guard (aliases?.count ?? 0) < Self.aliasesLimit else { return false }
-        aliases = (aliases ?? []) + [guest]
-        return true
-    }
-}

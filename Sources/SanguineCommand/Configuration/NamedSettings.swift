@@ -65,11 +65,7 @@ struct NamedSettings {
         for key in file.keys where key.starts(with: ["appStore", "products"]) && key.count > 2 {
             let text = file.text(of: key) ?? ""
             let id = Self.member(of: key)
-            if settings.appStore.products[id] != nil {
-                problems.append(
-                    refusal(key.joined(separator: "."), text, "one declaration of each product")
-                )
-            } else if let product = StoreProduct(text: text) {
+            if let product = StoreProduct(text: text) {
                 settings.appStore.products[id] = product
             } else {
                 problems.append(

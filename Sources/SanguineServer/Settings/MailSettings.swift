@@ -108,7 +108,7 @@ extension Setting {
         Setting(
             "mail.folderFiles",
             .integer(\.mail.folderFiles, 1...1_000_000),
-            "The maximum number of e-mails in the folder; beyond it, further ones wait in the database."
+            "The maximum number of e-mails in the folder; further ones wait in the database."
         ),
         Setting(
             "mail.folderKeep",

@@ -62,17 +62,9 @@ extension ServerSettings {
             problems.append(refusal(of: "mail.from", value: "", allowed: allowed))
         }
         problems += appStore.problems(limit: Self.listLimit)
-        problems += problemsOfAttestation + deviceCheck.problems
-        if events.file != nil, events.webhook != nil {
-            let allowed = "nothing, because 'events.file' is set"
-            problems.append(
-                refusal(of: "events.webhook", value: events.webhook ?? "", allowed: allowed)
-            )
-        }
-        if events.webhook != nil, events.webhookSecret == nil {
-            let allowed = "a secret, because 'events.webhook' is set"
-            problems.append(refusal(of: "events.webhookSecret", value: "", allowed: allowed))
-        }
+        problems += attestation.problems(hasDeviceCheck: deviceCheck.keyId != nil)
+        problems += deviceCheck.problems
+        problems += problemsOfEvents
         problems += listProblems(quotas.map(\.name), list: "quotas")
         problems += listProblems(functions.map(\.name), list: "functions")
         problems += quotas.flatMap { QuotaSetting.Field.problems(in: $0) }
@@ -90,6 +82,20 @@ extension ServerSettings {
             problems.append(
                 refusal(of: "openai.function", value: openAI.function, allowed: allowed)
             )
+        }
+        return problems
+    }
+
+    private var problemsOfEvents: [SettingsError.Problem] {
+        guard let webhook = events.webhook else { return [] }
+        var problems: [SettingsError.Problem] = []
+        if events.file != nil {
+            let allowed = "nothing, because 'events.file' is set"
+            problems.append(refusal(of: "events.webhook", value: webhook, allowed: allowed))
+        }
+        if events.webhookSecret == nil {
+            let allowed = "a secret, because 'events.webhook' is set"
+            problems.append(refusal(of: "events.webhookSecret", value: "", allowed: allowed))
         }
         return problems
     }

@@ -401,7 +401,7 @@ public struct ServerSettings: Hashable, Sendable {
     /// The app whose App Store purchases the server accepts.
     public var appStore = AppStoreSetting()
     /// The attestation of devices.
-    public var attestation = Attestation()
+    public var attestation = AttestationSetting()
     /// The key for Apple's DeviceCheck.
     public var deviceCheck = DeviceCheckSetting()
     /// The language model that functions call.

@@ -306,6 +306,47 @@ extension Setting {
         ),
     ]
 
+    private static let deviceCheck = [
+        Setting(
+            "deviceCheck.keyId",
+            .optionalText(\.deviceCheck.keyId),
+            allowed: "10 letters and digits",
+            isValid: isAppleID,
+            "The identifier of the key for Apple's DeviceCheck."
+        ),
+        Setting(
+            "deviceCheck.teamId",
+            .optionalText(\.deviceCheck.teamId),
+            allowed: "10 letters and digits",
+            isValid: isAppleID,
+            "The identifier of the team that the key is of."
+        ),
+        Setting(
+            "deviceCheck.keyFile",
+            .optionalText(\.deviceCheck.keyFile),
+            allowed: "the path of a file, such as AuthKey_ABC1234567.p8",
+            "The private key, as Apple's developer account has it."
+        ),
+        Setting(
+            "deviceCheck.environment",
+            .choice(\.deviceCheck.environment, of: ["production", "development"]),
+            "The environment of DeviceCheck; development for apps that Xcode installs."
+        ),
+        Setting(
+            "deviceCheck.bits",
+            .choice(\.deviceCheck.bits, of: ["grant", "none"]),
+            "The use of Apple's bits of a device: for the grant, or none, which validates tokens."
+        ),
+    ]
+
+    private static func isAppleID(_ text: String) -> Bool {
+        text.utf8.count == 10
+            && text.utf8.allSatisfy { byte in
+                (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte)
+                    || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+            }
+    }
+
     private static let attestation = [
         Setting(
             "attestation.guests",

@@ -92,7 +92,12 @@ struct PurchaseRouteTests {
         try await with { server, store in
             let guest = try await server.guest()
             let signed = try store.sign(store.transaction("1", of: "tokens"))
-            let anonymous = try await server.send("POST", "/v1/purchases", body(signed))
+            let anonymous = try await server.send(
+                "POST",
+                "/v1/purchases",
+                body(signed),
+                headers: ["Idempotency-Key": "1"]
+            )
             #expect(anonymous.code == "unauthenticated")
             let keyless = try await guest.post("/v1/purchases", body(signed), key: nil)
             #expect(keyless.code == "idempotency_key_missing")

@@ -65,17 +65,17 @@ struct DeviceAccessTests {
         #expect(stored?.count == 7 && client.accountId == account)
     }
 
-    @Test func `after a sign-out without a network, the device is a guest and not the former user`()
+    @Test func `after a sign-out that failed, the device is a guest and not the former user`()
         async throws
     {
         let device = fixture.device(network: network) { $0.delay = SkippingClock() }
         let (client, code) = try await upgrading(device)
         defer { client.close() }
         let account = try await client.account.verify(code: code).id
-        device.connectivity.disconnect()
+        let refusal = Problem(.overloaded, "Send the request again.", retryAfter: 1)
+        fixture.authority.fail("/v1/sessions/current", with: refusal)
         await client.signOut()
         #expect(try await !server.sessions(of: account).items.isEmpty)
-        device.connectivity.connect()
         try await client.synchronize()
         #expect(client.accountId != nil && client.accountId != account)
         #expect(client.record(Counter.self, .of("a")) == nil)
