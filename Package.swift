@@ -640,6 +640,15 @@ let package = Package(
             path: "Examples/Readings/Tests",
             swiftSettings: strict
         ),
+        // The astrology app of the examples: the positions that it computes, and what they mean.
+        .target(name: "AlmanacSky", path: "Examples/Almanac/Sky", swiftSettings: strict),
+        .testTarget(
+            name: "AlmanacSkyTests",
+            dependencies: ["AlmanacSky", "TestSupport"],
+            path: "Examples/Almanac/Tests/SkyTests",
+            exclude: ["references.py"],
+            swiftSettings: strict
+        ),
         // An app on a plain REST backend, and that backend.
         .target(
             name: "NotebookBackend",
