@@ -649,6 +649,63 @@ let package = Package(
             exclude: ["references.py"],
             swiftSettings: strict
         ),
+        .target(
+            name: "AlmanacModel",
+            dependencies: ["AlmanacSky", "SanguineModel"],
+            path: "Examples/Almanac/Model",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "AlmanacServer",
+            dependencies: [
+                "AlmanacModel",
+                "AlmanacSky",
+                "SanguineSQLite",
+                "SanguineServer",
+                .product(name: "Logging", package: "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+            ],
+            path: "Examples/Almanac/Server",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "AlmanacApp",
+            dependencies: ["AlmanacModel", "AlmanacSky", "Sanguine"],
+            path: "Examples/Almanac/App",
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "Almanac",
+            dependencies: [
+                "AlmanacApp",
+                "AlmanacModel",
+                "AlmanacServer",
+                "AlmanacSky",
+                "Sanguine",
+                "SanguineServer",
+                server("ArgumentParser", "swift-argument-parser"),
+            ],
+            path: "Examples/Almanac/Tool",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "AlmanacTests",
+            dependencies: [
+                "Almanac",
+                "AlmanacApp",
+                "AlmanacModel",
+                "AlmanacServer",
+                "AlmanacSky",
+                "Sanguine",
+                "SanguineModel",
+                "SanguineServer",
+                "SanguineTesting",
+                "TestSupport",
+            ],
+            path: "Examples/Almanac/Tests",
+            exclude: ["SkyTests"],
+            swiftSettings: strict
+        ),
         // An app on a plain REST backend, and that backend.
         .target(
             name: "NotebookBackend",

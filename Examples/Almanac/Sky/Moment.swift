@@ -27,6 +27,11 @@ public struct Moment: Hashable, Comparable, Sendable {
     /// Returns the moment a number of days later.
     public func advanced(byDays days: Double) -> Self { Self(julianDay: julianDay + days) }
 
+    /// The year in UTC.
+    public var year: Int {
+        Int(description.prefix(while: { $0 != "-" })) ?? 0
+    }
+
     /// The year with its fraction, which is exact to a day.
     var decimalYear: Double { 2000 + (julianDay - 2_451_544.5) / 365.2425 }
 

@@ -1,0 +1,63 @@
+public import AlmanacModel
+public import AlmanacSky
+public import Foundation
+public import Sanguine
+
+extension SanguineClient.Configuration {
+    /// The configuration of the app and its tests.
+    public static func almanac(server: URL?, folder: URL) -> Self {
+        var configuration = Self(server: server)
+        configuration.folder = folder
+        configuration.register(SendFeedback.self)
+        return configuration
+    }
+}
+
+/// The app's own settings in the account: the same on all devices of the user.
+public struct AlmanacSettings: AppSettings {
+    /// The user's own birth; `nil` until the user has entered it.
+    public var birth: BirthData?
+
+    public init() {}
+}
+
+extension ValueQuery where Value == AstroData {
+    /// The chart, periods and transits of a birth, kept until the birth data changes.
+    public static func astroData(of birth: BirthData, in year: Int) -> Self {
+        let policy = Policy.untilChanged(AlmanacDependency.birth).stored(.onDisk)
+            .kept(for: .hours(24 * 36_525))
+        return ValueQuery("astrodata", birth.key, year, policy: policy) { request in
+            try await request.answer(to: ComputeAstroData(of: birth, in: year))
+        }
+    }
+}
+
+extension ValueQuery where Value == String {
+    /// The prediction of the user's day, kept until midnight.
+    public static func prediction(for birth: BirthData, on day: CalendarDay) -> Self {
+        let policy = Policy.untilMidnight.stored(.onDisk).depends(on: AlmanacDependency.birth)
+        return ValueQuery("todays-prediction", birth.key, "\(day)", policy: policy) { request in
+            try await request.answer(to: PredictToday(for: birth, on: day))
+        }
+    }
+}
+
+/// The names on which cached values depend.
+enum AlmanacDependency {
+    /// The birth data in the account.
+    static let birth = "birth"
+}
+
+extension QueryRequest {
+    /// Calls a free function, which a query may repeat.
+    fileprivate func answer<Call: FunctionCall>(to call: Call) async throws -> Call.Output {
+        let key = ["Idempotency-Key": UUID().uuidString]
+        let path = "/v1/functions/\(Call.name)"
+        let result: FunctionResult<Call.Output> = try await post(
+            path,
+            ["input": call.input],
+            headers: key
+        )
+        return result.output
+    }
+}
