@@ -9,6 +9,10 @@ extension SanguineClient.Configuration {
         var configuration = Self(server: server)
         configuration.folder = folder
         configuration.register(SendFeedback.self)
+        configuration.queries = [
+            QueryDeclaration(name: ComputeAstroData.name, policy: .astroData),
+            QueryDeclaration(name: PredictToday.name, policy: .prediction),
+        ]
         return configuration
     }
 }
@@ -24,9 +28,7 @@ public struct AlmanacSettings: AppSettings {
 extension ValueQuery where Value == AstroData {
     /// The chart, periods and transits of a birth, kept until the birth data changes.
     public static func astroData(of birth: BirthData, in year: Int) -> Self {
-        let policy = Policy.untilChanged(AlmanacDependency.birth).stored(.onDisk)
-            .kept(for: .hours(24 * 36_525))
-        return ValueQuery("astrodata", birth.key, year, policy: policy) { request in
+        ValueQuery(ComputeAstroData.name, birth.key, year, policy: .astroData) { request in
             try await request.answer(to: ComputeAstroData(of: birth, in: year))
         }
     }
@@ -35,11 +37,20 @@ extension ValueQuery where Value == AstroData {
 extension ValueQuery where Value == String {
     /// The prediction of the user's day, kept until midnight.
     public static func prediction(for birth: BirthData, on day: CalendarDay) -> Self {
-        let policy = Policy.untilMidnight.stored(.onDisk).depends(on: AlmanacDependency.birth)
-        return ValueQuery("todays-prediction", birth.key, "\(day)", policy: policy) { request in
+        ValueQuery(PredictToday.name, birth.key, "\(day)", policy: .prediction) { request in
             try await request.answer(to: PredictToday(for: birth, on: day))
         }
     }
+}
+
+extension Policy {
+    /// Kept for a hundred years, or until the birth data changes.
+    fileprivate static let astroData = untilChanged(AlmanacDependency.birth).stored(.onDisk)
+        .kept(for: .hours(24 * 36_525))
+
+    /// Kept until midnight, or until the birth data changes.
+    fileprivate static let prediction = untilMidnight.stored(.onDisk)
+        .depends(on: AlmanacDependency.birth)
 }
 
 /// The names on which cached values depend.

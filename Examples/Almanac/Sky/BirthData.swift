@@ -130,14 +130,21 @@ extension BirthData: Codable {
 
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        try self.init(
-            date: container.decode(String.self, forKey: .date),
-            time: container.decode(String.self, forKey: .time),
-            zone: container.decode(String.self, forKey: .zone),
-            latitude: container.decode(Double.self, forKey: .latitude),
-            longitude: container.decode(Double.self, forKey: .longitude),
-            isSecond: container.decodeIfPresent(Bool.self, forKey: .isSecond) ?? false
-        )
+        do {
+            try self.init(
+                date: container.decode(String.self, forKey: .date),
+                time: container.decode(String.self, forKey: .time),
+                zone: container.decode(String.self, forKey: .zone),
+                latitude: container.decode(Double.self, forKey: .latitude),
+                longitude: container.decode(Double.self, forKey: .longitude),
+                isSecond: container.decodeIfPresent(Bool.self, forKey: .isSecond) ?? false
+            )
+        } catch let error as SkyError {
+            // With its path, so that a server names the member.
+            throw DecodingError.dataCorrupted(
+                .init(codingPath: decoder.codingPath, debugDescription: error.description)
+            )
+        }
     }
 
     public func encode(to encoder: any Encoder) throws {

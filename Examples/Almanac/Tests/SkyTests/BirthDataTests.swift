@@ -111,9 +111,18 @@ struct BirthDataTests {
         #expect(decoded == birth && decoded.key == birth.key)
         let text = String(decoding: json, as: UTF8.self)
         let wrong = text.replacing("1990-05-17", with: "1990-02-30")
-        #expect(throws: SkyError.date("1990-02-30")) {
-            try JSONDecoder().decode(BirthData.self, from: Data(wrong.utf8))
+        let error = #expect(throws: DecodingError.self) {
+            try JSONDecoder().decode(
+                [String: BirthData].self,
+                from: Data("{\"birth\":\(wrong)}".utf8)
+            )
         }
+        guard case .dataCorrupted(let context) = error else {
+            Issue.record("\(error as Any)")
+            return
+        }
+        #expect(context.codingPath.map(\.stringValue) == ["birth"])
+        #expect(context.debugDescription == SkyError.date("1990-02-30").description)
     }
 
     @Test func `every refusal says what to do`() {
