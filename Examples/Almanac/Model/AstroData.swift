@@ -3,7 +3,7 @@ public import SanguineModel
 
 /// Computes a chart, its periods and a year's transits: everything that the app shows of a birth.
 ///
-/// The answer depends on the input only. The server computes it anew each time, and the app keeps
+/// The answer depends on the input only. The server computes it for each call, and the app keeps
 /// it under the ``BirthData/key`` of the birth.
 public struct ComputeAstroData: FunctionCall {
     public struct Input: Hashable, Codable, Sendable {

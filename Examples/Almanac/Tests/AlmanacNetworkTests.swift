@@ -43,9 +43,9 @@ struct AlmanacNetworkTests {
             network.faults = .none
             let found = try await Self.advancing(delay, world.modelClock) {
                 try await eventually("the feedback, \(network)", within: .seconds(30)) {
-                    try? await client.synchronize()
+                    let isPulled = (try? await client.synchronize()) != nil
                     let isSent = client.outbox.summary.unsent == 0
-                    return try isSent && !world.feedback.isEmpty
+                    return try isPulled && isSent && !world.feedback.isEmpty
                 }
                 var late: Int64 = 0
                 for call in client.openCalls {

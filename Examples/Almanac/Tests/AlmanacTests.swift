@@ -80,7 +80,9 @@ struct AlmanacTests {
             let stranger = try world.client("stranger")
             let waiting = Task { try await stranger.value(of: query) }
             try await world.modelClock.waitForSleepers(1)
-            _ = try await world.modelClock.advancing { try await waiting.value }
+            _ = try await world.modelClock.advancing {
+                try await waiting.finished("the stranger's prediction")
+            }
             for device in [client, tablet, stranger] { device.close() }
         }
     }
@@ -197,15 +199,15 @@ struct AlmanacTests {
             #expect(await screen.prediction == prediction)
             try await screen.rate(Predict.name, isHelpful: true, comment: "It rained.")
             #expect(try world.feedback.isEmpty)
+            network.lose(.response, of: "/v1/functions/feedback")
             network.connect()
             // The server stores it, but the app does not learn of it.
-            network.lose(.response, of: "/v1/functions/feedback")
-            try? await client.synchronize()
-            try await eventually("the feedback") { try !world.feedback.isEmpty }
+            try await eventually("the feedback", within: .seconds(30)) {
+                try !world.feedback.isEmpty
+            }
             network.lose(nil)
             try await eventually("an empty outbox", within: .seconds(30)) {
-                try? await client.synchronize()
-                return client.outbox.summary.unsent == 0
+                client.outbox.summary.unsent == 0
             }
             let stored = try world.feedback
             #expect(stored.map(\.comment) == ["It rained."])
