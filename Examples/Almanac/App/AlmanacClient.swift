@@ -19,10 +19,18 @@ extension SanguineClient.Configuration {
 
 /// The app's own settings in the account: the same on all devices of the user.
 public struct AlmanacSettings: AppSettings {
-    /// The user's own birth; `nil` until the user has entered it.
-    public var birth: BirthData?
+    /// The user's own birth, or nothing until the user has entered it.
+    ///
+    /// A list is changed as a whole, so changes of two devices never mix the members of two births.
+    private var births: [BirthData] = []
 
     public init() {}
+
+    /// The user's own birth; `nil` until the user has entered it.
+    public var birth: BirthData? {
+        get { births.first }
+        set { births = newValue.map { [$0] } ?? [] }
+    }
 }
 
 extension ValueQuery where Value == AstroData {

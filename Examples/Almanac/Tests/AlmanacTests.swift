@@ -16,7 +16,7 @@ struct AlmanacTests {
             let rows = client.matrix().rows
             let chart = try #require(rows.first { $0.name == ComputeAstroData.name })
             let today = try #require(rows.first { $0.name == PredictToday.name })
-            #expect(chart.freshness == "forever" && chart.tier == "onDisk")
+            #expect(chart.freshness == "for ever" && chart.tier == "onDisk")
             #expect(today.freshness == "until midnight" && today.refetchedOn == ["midnight"])
             #expect(chart.dependencies == ["birth"] && today.dependencies == ["birth"])
             #expect(rows.allSatisfy { $0.standing == .declared })
@@ -93,6 +93,7 @@ struct AlmanacTests {
         try await AlmanacWorld.with { world in
             let client = try world.client()
             let screen = await world.screen(client)
+            _ = try await client.value(of: .account)
             try await screen.setBirth(AlmanacWorld.birth())
             let ask: @Sendable () async throws -> FunctionResult<String> = {
                 let answer = try #require(try await screen.ask("Will I travel?"))
@@ -119,6 +120,7 @@ struct AlmanacTests {
             let client = try world.client { $0.transport = network }
             let screen = await world.screen(client)
             let birth = try AlmanacWorld.birth()
+            _ = try await client.value(of: .account)
             try await screen.setBirth(birth)
             let today = await screen.today
             let chart = ValueQuery.astroData(of: birth, in: 2026)
@@ -160,6 +162,7 @@ struct AlmanacTests {
             let birth = try AlmanacWorld.birth()
             let client = try world.client()
             let screen = await world.screen(client)
+            _ = try await client.value(of: .account)
             try await screen.setBirth(birth)
             let data = try await client.value(of: .astroData(of: birth, in: 2026))
             try await client.synchronize()
@@ -186,6 +189,7 @@ struct AlmanacTests {
             let client = try world.client { $0.transport = network }
             let screen = await world.screen(client)
             let birth = try AlmanacWorld.birth()
+            _ = try await client.value(of: .account)
             try await screen.setBirth(birth)
             let today = await screen.today
             let chart = try await client.value(of: .astroData(of: birth, in: 2026))
@@ -228,6 +232,7 @@ struct AlmanacTests {
             try await world.setPremium(account.id)
             try await client.synchronize()
             try await eventually("the plan") { await screen.plan == .premium }
+            try await client.waitUntilIdle()
             client.close()
 
             let network = RecordedNetwork()

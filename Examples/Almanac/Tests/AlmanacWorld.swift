@@ -95,6 +95,25 @@ struct AlmanacWorld: Sendable {
         )
     }
 
+    /// Returns the sum of the server's charges for calls, read by a separate device of the user.
+    ///
+    /// A call that never arrived has none.
+    func charges(ofCalls keys: [String]) async throws -> Int64 {
+        let name = "auditor-\(UUID())"
+        try join(name)
+        let auditor = try client(name)
+        defer { auditor.close() }
+        var sum: Int64 = 0
+        for key in keys {
+            do throws(SanguineError) {
+                sum += try await auditor.result(of: Predict.self, key: key).charged
+            } catch {
+                if error.code != "not_found" { throw error }
+            }
+        }
+        return sum
+    }
+
     /// The lines in the team's file of feedback.
     var feedback: [Feedback] {
         get throws {

@@ -16,6 +16,7 @@ extension AlmanacTool {
         func run() async throws {
             let birth = try data.birth()
             try await options.withApp { app in
+                _ = try? await app.client.account.value()
                 try app.screen.setBirth(birth)
                 try say("born \(birth.moment), key \(birth.key.prefix(16))")
             }
