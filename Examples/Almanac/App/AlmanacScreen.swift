@@ -106,8 +106,17 @@ public final class AlmanacScreen {
         await models?.prediction.refresh()
     }
 
+    /// Follows midnights and time zones until the task is cancelled, as `.task { await … }` of a
+    /// view.
+    public func followDays(clock: any Clock<Duration> = ContinuousClock()) async {
+        repeat { dayMayHaveChanged() } while (try? await clock.sleep(for: .seconds(30))) != nil
+    }
+
     /// Applies a new day or another time zone; an app calls it when it returns.
-    public func dayMayHaveChanged() { today = Self.day(of: client, clock) }
+    public func dayMayHaveChanged() {
+        let now = Self.day(of: client, clock)
+        if now != today { today = now }
+    }
 
     // MARK: - Steps
 

@@ -14,6 +14,10 @@ public struct BirthData: Hashable, Sendable {
     /// The time on the clocks of the place, such as `14:35`.
     public let time: String
     /// The name of the time zone, such as `Europe/Istanbul`.
+    ///
+    /// The database of the IANA promises the history of a zone from 1970 on. Before, it can be that
+    /// of a neighbouring zone, and before standard time, that of the zone's main city: four minutes
+    /// for each degree of longitude. Convert such a time by hand and choose `UTC`.
     public let zone: String
     /// The latitude in degrees, north positive, rounded to four decimals (11 m).
     public let latitude: Double

@@ -30,6 +30,33 @@ struct ChartTests {
         #expect(tropical.positions.map(\.body) == Body.allCases)
     }
 
+    @Test func `the ayanamsa is that of the birth and not of today`() throws {
+        let charts = try ["1964-06-01", "2026-06-01"].map { date in
+            try Chart(
+                of: BirthData(date: date, time: "12:00", zone: "UTC", latitude: 0, longitude: 0)
+            )
+        }
+        // The precession of 62 years.
+        #expect(abs(charts[1].ayanamsa - charts[0].ayanamsa - 0.866) < 0.001)
+    }
+
+    @Test func `the zone of a birth moves what rises`() throws {
+        let rising = try ["Asia/Kolkata", "Europe/Istanbul", "UTC"].map { zone in
+            try Chart(
+                of: BirthData(
+                    date: "1990-05-17",
+                    time: "14:35",
+                    zone: zone,
+                    latitude: 28.6139,
+                    longitude: 77.209
+                )
+            ).ascendant
+        }
+        // Two and a half hours, and three.
+        let turns = zip(rising, rising.dropFirst()).map { Angle.difference(from: $0, to: $1) }
+        #expect(turns.allSatisfy { (25...50).contains($0) }, "\(turns)")
+    }
+
     @Test func `houses are whole signs from the one that rises`() throws {
         for zodiac in Zodiac.allCases {
             let chart = try Chart(of: Self.birth(), in: zodiac)

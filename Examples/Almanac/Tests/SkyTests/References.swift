@@ -117,6 +117,10 @@ enum References {
         ("2011-12-29", "20:00", "Pacific/Apia", "2011-12-30T06:00:00Z"),
         ("2016-08-01", "01:00", "America/Sao_Paulo", "2016-08-01T04:00:00Z"),
         ("2050-12-31", "23:59", "UTC", "2050-12-31T23:59:00Z"),
+        ("1901-01-01", "12:00", "Europe/Berlin", "1901-01-01T11:00:00Z"),
+        ("1905-06-01", "12:00", "Europe/Istanbul", "1905-06-01T10:03:04Z"),
+        ("2045-07-04", "12:00", "America/New_York", "2045-07-04T16:00:00Z"),
+        ("2045-01-04", "12:00", "America/Santiago", "2045-01-04T15:00:00Z"),
     ]
 
     /// Entries into signs by DE421, those of the node by the Swiss Ephemeris.

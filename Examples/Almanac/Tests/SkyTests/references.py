@@ -97,6 +97,11 @@ def times():
         ("2011-12-29", "20:00", "Pacific/Apia"),
         ("2016-08-01", "01:00", "America/Sao_Paulo"),
         ("2050-12-31", "23:59", "UTC"),
+        # Outside of the seconds since 1970 that 32 bits can hold.
+        ("1901-01-01", "12:00", "Europe/Berlin"),
+        ("1905-06-01", "12:00", "Europe/Istanbul"),
+        ("2045-07-04", "12:00", "America/New_York"),
+        ("2045-01-04", "12:00", "America/Santiago"),
     ):
         local = datetime.fromisoformat(f"{date}T{time}").replace(tzinfo=ZoneInfo(zone))
         text = local.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
