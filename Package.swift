@@ -653,6 +653,72 @@ let package = Package(
             path: "Examples/Readings/Tests",
             swiftSettings: strict
         ),
+        // The astrology app of the examples: the positions that it computes, and what they mean.
+        .target(name: "AlmanacSky", path: "Examples/Almanac/Sky", swiftSettings: strict),
+        .testTarget(
+            name: "AlmanacSkyTests",
+            dependencies: ["AlmanacSky", "TestSupport"],
+            path: "Examples/Almanac/Tests/SkyTests",
+            exclude: ["references.py"],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "AlmanacModel",
+            dependencies: ["AlmanacSky", "SanguineModel"],
+            path: "Examples/Almanac/Model",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "AlmanacServer",
+            dependencies: [
+                "AlmanacModel",
+                "AlmanacSky",
+                "SanguineSQLite",
+                "SanguineServer",
+                .product(name: "Logging", package: "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+            ],
+            path: "Examples/Almanac/Server",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "AlmanacApp",
+            dependencies: ["AlmanacModel", "AlmanacSky", "Sanguine"],
+            path: "Examples/Almanac/App",
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "Almanac",
+            dependencies: [
+                "AlmanacApp",
+                "AlmanacModel",
+                "AlmanacServer",
+                "AlmanacSky",
+                "Sanguine",
+                "SanguineServer",
+                server("ArgumentParser", "swift-argument-parser"),
+            ],
+            path: "Examples/Almanac/Tool",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "AlmanacTests",
+            dependencies: [
+                "Almanac",
+                "AlmanacApp",
+                "AlmanacModel",
+                "AlmanacServer",
+                "AlmanacSky",
+                "Sanguine",
+                "SanguineModel",
+                "SanguineServer",
+                "SanguineTesting",
+                "TestSupport",
+            ],
+            path: "Examples/Almanac/Tests",
+            exclude: ["SkyTests"],
+            swiftSettings: strict
+        ),
         // An app on a plain REST backend, and that backend.
         .target(
             name: "NotebookBackend",

@@ -104,6 +104,18 @@ enum ImportTable {
         "ReadingsApp": .only(["Foundation", "Observation", "ReadingsModel", "Sanguine"]),
         "Readings": .anything,
         "ReadingsTests": .anything,
+        "AlmanacSky": .only(["Foundation"]),
+        "AlmanacSkyTests": .anything,
+        "AlmanacModel": .only(["AlmanacSky", "SanguineModel"]),
+        "AlmanacServer": .only([
+            "AlmanacModel", "AlmanacSky", "Foundation", "Logging", "SanguineSQLite",
+            "SanguineServer", "ServiceLifecycle",
+        ]),
+        "AlmanacApp": .only([
+            "AlmanacModel", "AlmanacSky", "Foundation", "Observation", "Sanguine",
+        ]),
+        "Almanac": .anything,
+        "AlmanacTests": .anything,
         // The example with a plain REST backend, which does not depend on Sanguine.
         "NotebookBackend": .only(
             language + ["HTTPTypes", "Hummingbird", "Logging", "NIOCore"]

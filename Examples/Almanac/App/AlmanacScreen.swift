@@ -1,0 +1,150 @@
+public import AlmanacModel
+public import AlmanacSky
+import Foundation
+public import Observation
+public import Sanguine
+
+/// The state of the app's screens and the actions of their buttons.
+@MainActor
+@Observable
+public final class AlmanacScreen {
+    /// A question with its answer, which may still be in progress.
+    public struct Turn: Identifiable, Sendable {
+        /// The call's key.
+        public let id: String
+        public let question: String
+        public let answer: AnswerModel<String>
+    }
+
+    private let client: SanguineClient
+    private let clock: any WallClock
+    private let account: AccountModel
+    /// The models that were read last.
+    @ObservationIgnored private var shown: (birth: BirthData, day: CalendarDay, models: Models)?
+    /// The questions of this launch, newest last.
+    public private(set) var turns: [Turn] = []
+    /// The user's current day.
+    public private(set) var today: CalendarDay
+
+    /// The values of one birth and day.
+    private struct Models {
+        let data: ValueModel<AstroData>
+        let prediction: ValueModel<String>
+    }
+
+    public init(_ client: SanguineClient, clock: any WallClock = SystemWallClock()) {
+        (self.client, self.clock, account) = (client, clock, client.account.model)
+        today = Self.day(of: client, clock)
+    }
+
+    // MARK: - State
+
+    /// The user's birth; `nil` until it is entered on one of the user's devices.
+    public var birth: BirthData? {
+        _ = account.settings  // Notifies views. The client's value is already the newest.
+        return client.account.current.settings.decoded(as: AlmanacSettings.self).birth
+    }
+
+    /// The chart with its periods and transits, in the first frame and without a network.
+    public var data: AstroData? { models?.data.value }
+
+    /// The prediction of the day; `nil` until it is there.
+    public var prediction: String? { models?.prediction.value }
+
+    /// The reason why the newest values could not be fetched.
+    public var error: SanguineError? { models?.data.error ?? models?.prediction.error }
+
+    /// The subscription, as the server has last told it.
+    public var plan: Account.Plan { account.plan }
+
+    /// The spendable balance, with running questions deducted.
+    public var balance: Balance? { client.cached(.balance) }
+
+    // MARK: - Actions
+
+    /// Sets the user's birth, on all devices.
+    ///
+    /// Values of another birth are dropped, and those of this one are fetched.
+    public func setBirth(_ birth: BirthData) throws {
+        guard birth != self.birth else { return }
+        try client.account.update(AlmanacSettings.self) { $0.birth = birth }
+        client.dependencyChanged(AlmanacDependency.birth)
+    }
+
+    /// Asks a question about the user's birth; `nil` without a birth.
+    @discardableResult
+    public func ask(_ question: String) throws -> AnswerModel<String>? {
+        guard let birth else { return nil }
+        return try begin(question, Predict(question, about: birth, on: today))
+    }
+
+    /// Returns the points of two persons, which this device computes.
+    public func points(groom: BirthData, bride: BirthData) -> Compatibility {
+        Compatibility(groom: groom, bride: bride)
+    }
+
+    /// Has the points of two persons explained.
+    @discardableResult
+    public func explain(groom: BirthData, bride: BirthData) throws -> AnswerModel<String> {
+        let total = points(groom: groom, bride: bride).total
+        return try begin("\(total) of 36", ExplainMatch(groom: groom, bride: bride))
+    }
+
+    /// Returns the positions at a moment, computed by the server each time.
+    public func sky(at moment: Moment, in zodiac: Zodiac = .sidereal) async throws -> SkyReport {
+        try await client.call(UseTools(at: moment, in: zodiac))
+    }
+
+    /// Sends the user's opinion of an answer, now or when there is a network.
+    public func rate(_ function: String, isHelpful: Bool, comment: String = "") throws {
+        try client.perform(SendFeedback(on: function, isHelpful: isHelpful, comment: comment))
+    }
+
+    /// Fetches what is stale, for pull to refresh.
+    public func refresh() async {
+        await models?.data.refresh()
+        await models?.prediction.refresh()
+    }
+
+    /// Follows midnights and time zones until the task is cancelled, as `.task { await … }` of a
+    /// view.
+    public func followDays(clock: any Clock<Duration> = ContinuousClock()) async {
+        repeat { dayMayHaveChanged() } while (try? await clock.sleep(for: .seconds(30))) != nil
+    }
+
+    /// Applies a new day or another time zone; an app calls it when it returns.
+    public func dayMayHaveChanged() {
+        let now = Self.day(of: client, clock)
+        if now != today { today = now }
+    }
+
+    // MARK: - Steps
+
+    /// The models of the current birth and day.
+    private var models: Models? {
+        guard let birth else { return nil }
+        if let shown, shown.birth == birth, shown.day == today { return shown.models }
+        let models = Models(
+            data: client.model(.astroData(of: birth, in: year)),
+            prediction: client.model(.prediction(for: birth, on: today))
+        )
+        shown = (birth, today, models)
+        return models
+    }
+
+    /// The year of the user's day.
+    private var year: Int { Int("\(today)".prefix(4)) ?? 0 }
+
+    private func begin<Call: FunctionCall>(
+        _ question: String,
+        _ call: Call
+    ) throws -> AnswerModel<String> where Call.Output == String {
+        let answer = try client.answer(to: call)
+        turns.append(Turn(id: answer.key, question: question, answer: answer))
+        return answer
+    }
+
+    private static func day(of client: SanguineClient, _ clock: any WallClock) -> CalendarDay {
+        CalendarDay(containing: clock.now(), in: TimeZone(identifier: client.timeZone) ?? .current)
+    }
+}

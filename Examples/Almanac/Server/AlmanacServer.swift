@@ -1,0 +1,87 @@
+import AlmanacModel
+import AlmanacSky
+public import Foundation
+public import Logging
+import SanguineSQLite
+public import SanguineServer
+
+/// The backend: two functions that compute, three that ask a language model, and feedback.
+public enum AlmanacServer {
+    /// Returns the functions that answer the app's calls.
+    static func functions(_ feedback: FeedbackFile) -> [ServerFunction] {
+        [
+            ServerFunction(
+                UseTools.self,
+                inputs: ["moment": "string", "zodiac": "string"]
+            ) { run in
+                try Prompts.refusing { () throws(SkyError) in try SkyReport(run.input) }
+            },
+            ServerFunction(
+                ComputeAstroData.self,
+                inputs: ["birth": "object", "year": "integer"]
+            ) { run in
+                try Prompts.refusing { () throws(SkyError) in try AstroData(run.input) }
+            },
+            ServerFunction(
+                asking: PredictToday.self,
+                inputs: ["birth": "object", "day": "string"]
+            ) { try Prompts.today($0) },
+            ServerFunction(
+                asking: Predict.self,
+                inputs: ["birth": "object", "question": "string", "day": "string"]
+            ) { try Prompts.question($0) },
+            ServerFunction(
+                asking: ExplainMatch.self,
+                inputs: ["groom": "object", "bride": "object"]
+            ) { Prompts.match($0) },
+            ServerFunction(DeliverFeedback.self) { run in
+                guard run.input.comment.utf8.count <= Feedback.mostBytes else {
+                    throw Refusal(.invalidContent, "Write a comment of at most 2 KiB.")
+                }
+                try await feedback.append(run.input)
+                return true
+            },
+        ]
+    }
+
+    /// Creates a server with a folder's data, and closes the storage after the body.
+    ///
+    /// - Parameters:
+    ///   - folder: The folder of the data, and of the file of feedback.
+    ///   - settings: The ports, the language model and other settings.
+    ///   - registry: The registry of its metrics.
+    ///   - logger: The logger for errors.
+    ///   - clock: The current time, from which the users' days follow.
+    ///   - onListening: Called with the server's ports.
+    ///   - body: Runs the server.
+    /// - Throws: The errors of storage, settings and `body`.
+    public static func with(
+        folder: URL,
+        settings: ServerSettings,
+        registry: OpenMetricsRegistry = OpenMetricsRegistry(),
+        logger: Logger = Logger(label: "almanac"),
+        clock: any WallClock = SystemWallClock(),
+        onListening: @escaping @Sendable (SanguineServer.Ports) async -> Void,
+        _ body: (SanguineServer) async throws -> Void
+    ) async throws {
+        let storage = try SQLiteStorage(folder: folder)
+        do {
+            let server = try await SanguineServer(
+                storage: storage,
+                keys: try KeyFile.loadOrCreate(in: folder),
+                adminToken: try AdminToken.loadOrCreate(in: folder),
+                settings: settings,
+                functions: functions(FeedbackFile(in: folder)),
+                registry: registry,
+                logger: logger,
+                clock: clock,
+                onListening: onListening
+            )
+            try await body(server)
+            await storage.close()
+        } catch {
+            await storage.close()
+            throw error
+        }
+    }
+}

@@ -1,0 +1,311 @@
+import AlmanacApp
+import AlmanacModel
+import AlmanacSky
+import Foundation
+import Sanguine
+import SanguineTesting
+import TestSupport
+import Testing
+
+/// The rows of the README, with the real server.
+@Suite("Almanac", .bounded(.seconds(60)))
+struct AlmanacTests {
+    @Test func `the storage of each value is printed from its declaration`() async throws {
+        try await AlmanacWorld.with { world in
+            let client = try world.client()
+            let rows = client.matrix().rows
+            let chart = try #require(rows.first { $0.name == ComputeAstroData.name })
+            let today = try #require(rows.first { $0.name == PredictToday.name })
+            #expect(chart.freshness == "for ever" && chart.tier == "onDisk")
+            #expect(today.freshness == "until midnight" && today.refetchedOn == ["midnight"])
+            #expect(chart.dependencies == ["birth"] && today.dependencies == ["birth"])
+            #expect(rows.allSatisfy { $0.standing == .declared })
+            // No other function has a value in the client's cache.
+            let uncached = [UseTools.name, Predict.name, ExplainMatch.name, DeliverFeedback.name]
+            #expect(!rows.contains { uncached.contains($0.name) })
+            printFigure("C1", ours: "\(rows.count) rows printed, all declared")
+            client.close()
+        }
+    }
+
+    @Test func `positions are computed each time, and a chart once until the birth changes`()
+        async throws
+    {
+        try await AlmanacWorld.with { world in
+            let network = RecordedNetwork()
+            let client = try world.client { $0.transport = network }
+            let screen = await world.screen(client)
+            let noon = Moment(julianDay: 2_461_371.875)
+            for _ in 1...3 {
+                let report = try await screen.sky(at: noon)
+                #expect(report.moment == noon && report.positions.count == 11)
+            }
+            let birth = try AlmanacWorld.birth()
+            let query = ValueQuery.astroData(of: birth, in: 2026)
+            let own = try await client.value(of: query)
+            for _ in 1...3 { _ = try await client.value(of: query) }
+            #expect(own.chart.positions == (try Chart(of: birth)).positions)
+            #expect(own.transits.count == (try Transit.all(in: 2026)).count)
+            let tools = network.requests.count { $0 == "POST /v1/functions/tools" }
+            let charts = network.requests.count { $0 == "POST /v1/functions/astrodata" }
+            #expect(tools == 3 && charts == 1)
+            printFigure(
+                "C2",
+                ours: "\(tools) requests for 3 uses of tools, \(charts) for 4 reads of a chart"
+            )
+            client.close()
+        }
+    }
+
+    @Test func `another device's prediction of the day comes from the server's cache`() async throws
+    {
+        try await AlmanacWorld.with { world in
+            let birth = try AlmanacWorld.birth()
+            let client = try world.client()
+            let day = await world.screen(client).today
+            let query = ValueQuery.prediction(for: birth, on: day)
+            let first = try await world.modelClock.advancing { try await client.value(of: query) }
+
+            try world.join("tablet")
+            let tablet = try world.client("tablet")
+            _ = try await tablet.value(of: .account)
+            // The model's clock stands, so the model cannot answer.
+            let start = ContinuousClock.now
+            let second = try await tablet.value(of: query)
+            let time = ContinuousClock.now - start
+            #expect(second == first && !first.isEmpty)
+            printFigure("C3", ours: "\(time.milliseconds) from the cache", theirs: "3 s to 10 ms")
+
+            // Another user's prediction, with the same input, is not it.
+            let stranger = try world.client("stranger")
+            let waiting = Task { try await stranger.value(of: query) }
+            try await world.modelClock.waitForSleepers(1)
+            _ = try await world.modelClock.advancing {
+                try await waiting.finished("the stranger's prediction")
+            }
+            for device in [client, tablet, stranger] { device.close() }
+        }
+    }
+
+    @Test func `a repeated question of a session is answered from its cache without a charge`()
+        async throws
+    {
+        try await AlmanacWorld.with { world in
+            let client = try world.client()
+            let screen = await world.screen(client)
+            _ = try await client.value(of: .account)
+            try await screen.setBirth(AlmanacWorld.birth())
+            let ask: @Sendable () async throws -> FunctionResult<String> = {
+                let answer = try #require(try await screen.ask("Will I travel?"))
+                return try await answer.whole()
+            }
+            let first = try await world.modelClock.advancing(ask)
+            let start = ContinuousClock.now
+            let second = try await ask()
+            let time = ContinuousClock.now - start
+            #expect(first.charged > 0 && !first.cached)
+            #expect(second.charged == 0 && second.cached && second.output == first.output)
+            printFigure("C4", ours: "\(time.milliseconds) from the cache", theirs: "3 s to 50 ms")
+
+            let long = try await screen.ask(String(repeating: "?", count: 1_100))
+            let refusal = await #expect(throws: SanguineError.self) { try await long?.whole() }
+            #expect(refusal?.code == "invalid_content")
+            client.close()
+        }
+    }
+
+    @Test func `midnight, another birth and a sign-out drop exactly what they end`() async throws {
+        try await AlmanacWorld.with { world in
+            let network = RecordedNetwork()
+            let client = try world.client { $0.transport = network }
+            let screen = await world.screen(client)
+            let birth = try AlmanacWorld.birth()
+            _ = try await client.value(of: .account)
+            try await screen.setBirth(birth)
+            let today = await screen.today
+            let chart = ValueQuery.astroData(of: birth, in: 2026)
+            let prediction = ValueQuery.prediction(for: birth, on: today)
+            _ = try await client.value(of: chart)
+            _ = try await world.modelClock.advancing { try await client.value(of: prediction) }
+
+            // Midnight of the user: 21:00 UTC.
+            world.clock.advance(by: .hours(12))
+            await screen.dayMayHaveChanged()
+            #expect(await screen.today == today.next)
+            _ = network.takeCalls()
+            _ = try await client.value(of: chart)
+            #expect(network.takeCalls().isEmpty)
+            _ = try await client.value(of: prediction)
+            #expect(network.takeCalls() == ["todays-prediction"])
+
+            // Another birth has another chart; the earlier one is stale.
+            let other = try AlmanacWorld.birth("1990-05-18")
+            try await screen.setBirth(other)
+            #expect(await screen.birth == other)
+            _ = network.takeCalls()
+            _ = try await client.value(of: chart)
+            #expect(network.takeCalls() == ["astrodata"])
+            let moved = try await client.value(of: .astroData(of: other, in: 2026))
+            #expect(moved.chart.moment > (try Chart(of: birth)).moment)
+
+            try await client.synchronize()
+            await client.signOut()
+            #expect(client.cached(chart) == nil && client.cached(prediction) == nil)
+            #expect(await screen.birth == nil)
+            printFigure("C7", ours: "3 of 3 events drop what they end, and nothing else")
+            client.close()
+        }
+    }
+
+    @Test func `a chart is in the first frame after a restart, without a network`() async throws {
+        try await AlmanacWorld.with { world in
+            let birth = try AlmanacWorld.birth()
+            let client = try world.client()
+            let screen = await world.screen(client)
+            _ = try await client.value(of: .account)
+            try await screen.setBirth(birth)
+            let data = try await client.value(of: .astroData(of: birth, in: 2026))
+            try await client.synchronize()
+            try await client.waitUntilIdle()
+            client.close()
+
+            let network = RecordedNetwork()
+            network.disconnect()
+            let again = try world.client { $0.transport = network }
+            let start = ContinuousClock.now
+            let shown = await world.screen(again).data
+            let time = ContinuousClock.now - start
+            #expect(shown == data)
+            printFigure("C8", ours: "\(time.milliseconds) to the chart", theirs: "100 ms to 5 ms")
+            again.close()
+        }
+    }
+
+    @Test func `everything is readable offline, and feedback is delivered once online`()
+        async throws
+    {
+        try await AlmanacWorld.with { world in
+            let network = RecordedNetwork()
+            let client = try world.client { $0.transport = network }
+            let screen = await world.screen(client)
+            let birth = try AlmanacWorld.birth()
+            _ = try await client.value(of: .account)
+            try await screen.setBirth(birth)
+            let today = await screen.today
+            let chart = try await client.value(of: .astroData(of: birth, in: 2026))
+            let prediction = try await world.modelClock.advancing {
+                try await client.value(of: .prediction(for: birth, on: today))
+            }
+            try await client.synchronize()
+
+            network.disconnect()
+            #expect(await screen.data == chart)
+            #expect(await screen.prediction == prediction)
+            try await screen.rate(Predict.name, isHelpful: true, comment: "It rained.")
+            #expect(try world.feedback.isEmpty)
+            network.lose(.response, of: "/v1/functions/feedback")
+            network.connect()
+            // The server stores it, but the app does not learn of it.
+            try await eventually("the feedback", within: .seconds(30)) {
+                try !world.feedback.isEmpty
+            }
+            network.lose(nil)
+            try await eventually("an empty outbox", within: .seconds(30)) {
+                client.outbox.summary.unsent == 0
+            }
+            let stored = try world.feedback
+            #expect(stored.map(\.comment) == ["It rained."])
+            printFigure(
+                "C9",
+                ours: "2 of 2 values shown offline, feedback stored \(stored.count) time"
+            )
+            client.close()
+        }
+    }
+
+    @Test func `the subscription is kept on the device and corrected by the feed`() async throws {
+        try await AlmanacWorld.with { world in
+            let client = try world.client()
+            let account = try await client.value(of: .account)
+            let screen = await world.screen(client)
+            #expect(await screen.plan == .free)
+            try await world.setPremium(account.id)
+            try await client.synchronize()
+            try await eventually("the plan") { await screen.plan == .premium }
+            try await client.waitUntilIdle()
+            client.close()
+
+            let network = RecordedNetwork()
+            network.disconnect()
+            let again = try world.client { $0.transport = network }
+            #expect(await world.screen(again).plan == .premium)
+            printFigure("C10", ours: "shown at once, and corrected without a fetch of the plan")
+            again.close()
+        }
+    }
+
+    @Test func `a birth is on every device, and after a reinstall`() async throws {
+        try await AlmanacWorld.with { world in
+            let phone = try world.client()
+            _ = try await phone.value(of: .account)
+            let screen = await world.screen(phone)
+            let birth = try AlmanacWorld.birth()
+            try await screen.setBirth(birth)
+            try await phone.synchronize()
+
+            // A reinstalled app has only the identity, as another device of the user.
+            try world.join("tablet")
+            let tablet = try world.client("tablet")
+            let other = await world.screen(tablet)
+            #expect(await other.birth == nil)
+            _ = try await tablet.value(of: .account)
+            #expect(await other.birth == birth)
+
+            // A correction there shows another chart here.
+            let corrected = try AlmanacWorld.birth("1990-05-18")
+            try await other.setBirth(corrected)
+            try await tablet.synchronize()
+            try await phone.synchronize()
+            try await eventually("the corrected birth") { await screen.birth == corrected }
+            let moment = try Chart(of: corrected).moment
+            try await eventually("its chart") { await screen.data?.chart.moment == moment }
+            phone.close()
+            tablet.close()
+        }
+    }
+
+    @Test func `a match is computed on the device and explained by the model`() async throws {
+        try await AlmanacWorld.with { world in
+            let client = try world.client()
+            let screen = await world.screen(client)
+            let (groom, bride) = (
+                try AlmanacWorld.birth(), try AlmanacWorld.birth("1992-02-03")
+            )
+            let points = await screen.points(groom: groom, bride: bride)
+            #expect(points.total == Compatibility(groom: groom, bride: bride).total)
+            let answer = try await screen.explain(groom: groom, bride: bride)
+            let result = try await world.modelClock.advancing { try await answer.whole() }
+            #expect(!result.output.isEmpty && result.charged > 0)
+            client.close()
+        }
+    }
+
+    @Test func `a chart that cannot be computed is refused with its reason`() async throws {
+        try await AlmanacWorld.with { world in
+            let client = try world.client()
+            let north = try BirthData(
+                date: "1990-05-17",
+                time: "12:00",
+                zone: "Europe/Oslo",
+                latitude: 70,
+                longitude: 20
+            )
+            let error = await #expect(throws: SanguineError.self) {
+                try await client.call(ComputeAstroData(of: north, in: 2026))
+            }
+            #expect(error?.code == "invalid_content")
+            #expect("\(error as Any)".contains("polar circles"))
+            client.close()
+        }
+    }
+}
