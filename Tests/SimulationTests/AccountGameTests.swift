@@ -21,7 +21,8 @@ struct AccountGameTests {
             found = await accountLeak(seed: seed, fault: fault).leak
         }
         let detail = found?.detail ?? "nothing"
-        #expect(detail.contains(#/ is in | sees | has another user unasked/#), "What was found: \(detail)")
+        let leaks = #/ is in | sees | has another user unasked/#
+        #expect(detail.contains(leaks), "What was found: \(detail)")
     }
 
     @Test func `twenty seeds cover all turns`() async {

@@ -5,8 +5,9 @@ import SanguineServer
 /// The prompts, which contain what the server has computed.
 enum Prompts {
     private static let manner = """
-        You are an astrologer of the Vedic tradition who writes for entertainment, kindly, and never \
-        about illness or death. Use only the positions that you are given. Write 120 words at most.
+        You are an astrologer of the Vedic tradition who writes for entertainment, kindly, and \
+        never about illness or death. Use only the positions that you are given. Write 120 words \
+        at most.
         """
 
     static func today(_ input: PredictToday.Input) throws -> Prompt {

@@ -18,7 +18,8 @@ enum Vashya: Int, Sendable {
 
 /// The tables of the eight comparisons.
 ///
-/// The friendships of the planets are those of the *Brihat Parashara Hora Shastra*, chapter 3, verse
+/// The friendships of the planets are those of the *Brihat Parashara Hora Shastra*, chapter 3,
+/// verse
 /// 55. The other tables are those of the site saravali.de (M. Pettau, author of the program
 /// Maitreya), as the package PyJHora 4.8.7 has them. The counting of tara is that of Maitreya 8.
 enum KutaTables {

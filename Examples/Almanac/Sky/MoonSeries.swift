@@ -2,8 +2,8 @@ import Foundation
 
 /// The longitude of the Moon as a sum of periodic terms.
 ///
-/// The terms are those of Meeus, *Astronomical Algorithms*, 2nd edition, chapter 47: the greatest of
-/// the theory ELP-2000/82 by Chapront-Touzé and Chapront. Meeus states an error of 10″.
+/// The terms are those of Meeus, *Astronomical Algorithms*, 2nd edition, chapter 47: the greatest
+/// of the theory ELP-2000/82 by Chapront-Touzé and Chapront. Meeus states an error of 10″.
 enum MoonSeries {
     /// Returns the longitude in the mean equinox of the date, in degrees.
     ///

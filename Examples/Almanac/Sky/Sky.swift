@@ -2,9 +2,9 @@ import Foundation
 
 /// Apparent geocentric longitudes on the ecliptic of the date.
 ///
-/// From 1900 to 2050, the longitudes are exact to 0.006° (22″), compared with the ephemeris DE421 of
-/// the Jet Propulsion Laboratory: the greatest of 3,000 deviations are those of the Moon (18″), Mars
-/// (16″) and Venus (13″), all others are below 9″. The sources of the formulas are named at
+/// From 1900 to 2050, the longitudes are exact to 0.006° (22″), compared with the ephemeris DE421
+/// of the Jet Propulsion Laboratory: the greatest of 3,000 deviations are those of the Moon (18″),
+/// Mars (16″) and Venus (13″), all others are below 9″. The sources of the formulas are named at
 /// ``PlanetSeries`` and ``MoonSeries``.
 public enum Sky {
     /// The years in which the stated errors are tested.

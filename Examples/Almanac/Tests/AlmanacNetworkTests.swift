@@ -11,11 +11,9 @@ import Testing
 @Suite("Almanac on a bad network", .bounded(.seconds(120)))
 struct AlmanacNetworkTests {
     @Test(arguments: [UInt64(1), 2, 3])
-    func
-        `charts, questions and feedback over a bad network are right, charged once and stored once`(
-            seed: UInt64
-        ) async throws
-    {
+    func `all over a bad network is right, charged once and stored once`(
+        seed: UInt64
+    ) async throws {
         try await AlmanacWorld.with { world in
             let delay = ManualClock()
             let network = FaultyNetwork(URLSessionTransport.patient, seed: seed, clock: delay)

@@ -244,36 +244,6 @@ struct AlmanacTests {
         }
     }
 
-    @Test func `a birth is on every device, and after a reinstall`() async throws {
-        try await AlmanacWorld.with { world in
-            let phone = try world.client()
-            _ = try await phone.value(of: .account)
-            let screen = await world.screen(phone)
-            let birth = try AlmanacWorld.birth()
-            try await screen.setBirth(birth)
-            try await phone.synchronize()
-
-            // A reinstalled app has only the identity, as another device of the user.
-            try world.join("tablet")
-            let tablet = try world.client("tablet")
-            let other = await world.screen(tablet)
-            #expect(await other.birth == nil)
-            _ = try await tablet.value(of: .account)
-            #expect(await other.birth == birth)
-
-            // A correction there shows another chart here.
-            let corrected = try AlmanacWorld.birth("1990-05-18")
-            try await other.setBirth(corrected)
-            try await tablet.synchronize()
-            try await phone.synchronize()
-            try await eventually("the corrected birth") { await screen.birth == corrected }
-            let moment = try Chart(of: corrected).moment
-            try await eventually("its chart") { await screen.data?.chart.moment == moment }
-            phone.close()
-            tablet.close()
-        }
-    }
-
     @Test func `a match is computed on the device and explained by the model`() async throws {
         try await AlmanacWorld.with { world in
             let client = try world.client()

@@ -100,10 +100,11 @@ final class HTTP2Upstream: Sendable {
     }
 
     /// Announces the end of all connections, which continue for now.
-    func announceEnd() async throws {
+    func announceEnd() {
         let frame = Self.goAway(UInt32(Int32.max))
         for channel in state.value.channels {
-            try await channel.writeAndFlush(ByteBuffer(bytes: frame.bytes))
+            // The client may have closed an earlier connection.
+            channel.writeAndFlush(ByteBuffer(bytes: frame.bytes), promise: nil)
         }
     }
 
