@@ -2,7 +2,7 @@ public import SanguineModel
 
 /// A store that sells an app's products, as the client sees it.
 ///
-/// On Apple's platforms it is ``AppStorePurchases``; in a test, a scripted one.
+/// On Apple's platforms it is `AppStorePurchases`; in a test, a scripted one.
 public protocol PurchaseStore: Sendable {
     /// The transactions that the app has not finished, one after the other.
     ///
