@@ -7,7 +7,7 @@ public import SanguineAuthority
 public protocol MailSender: Sendable {
     /// Sends a message, or throws within a limited time.
     ///
-    /// A message may be sent again with the same ``OutgoingMail/id``, after a crash or a failure.
+    /// A message may be sent again with the same `id`, after a crash or a failure.
     func send(_ mail: OutgoingMail) async throws(MailFailure)
 }
 
