@@ -20,7 +20,7 @@ final class ClientServices: Sendable {
     let queries: QueryCache
     let records: RecordObservers
     let outboxNotifier: OutboxNotifier
-    let quotaRefusals = QuotaRefusals()
+    let quotaRefusals = EventStreams<QuotaRefusal>()
     let mainActorBatch = MainActorBatch()
     let models: ModelTable
     let events: EventKeeper

@@ -8,8 +8,6 @@ import Synchronization
 ///
 /// An event contains nothing personal: no id, no address, no amount. Each stream keeps at most
 /// ``MetricsLimits/waitingEvents`` events; a slow reader loses the oldest.
-///
-/// Mutable state: the streams, guarded by their mutex, which may be taken under any other lock.
 public final class ClientAnalytics: Sendable {
     /// An event.
     public enum Event: Hashable, Sendable {
@@ -30,41 +28,15 @@ public final class ClientAnalytics: Sendable {
         case balanceMismatch
     }
 
-    private struct Guarded {
-        var streams: [Int: AsyncStream<Event>.Continuation] = [:]
-        var last = 0
-    }
-
-    private let guarded = Mutex(Guarded())
+    private let streams = EventStreams<Event>()
 
     init() {}
 
     /// Returns a stream of later events, which ends with its reader's task.
-    public func events() -> AsyncStream<Event> {
-        let (stream, sink) = AsyncStream.makeStream(
-            of: Event.self,
-            bufferingPolicy: .bufferingNewest(MetricsLimits.waitingEvents)
-        )
-        let number = guarded.withLock { guarded in
-            guarded.last += 1
-            guarded.streams[guarded.last] = sink
-            return guarded.last
-        }
-        sink.onTermination = { [weak self] _ in
-            _ = self?.guarded.withLock { $0.streams.removeValue(forKey: number) }
-        }
-        return stream
-    }
+    public func events() -> AsyncStream<Event> { streams.stream() }
 
     /// Delivers an event to all streams.
-    func post(_ event: Event) {
-        let sinks = guarded.withLock { Array($0.streams.values) }
-        for sink in sinks { sink.yield(event) }
-    }
-
-    deinit {
-        for sink in guarded.withLock({ Array($0.streams.values) }) { sink.finish() }
-    }
+    func post(_ event: Event) { streams.post(event) }
 }
 
 /// Counts the outcomes of the outbox's operations.

@@ -1,20 +1,20 @@
 import Synchronization
 
-/// The streams of refused uses of quotas, which outlive users.
+/// The streams of one kind of event, each with the later events.
 ///
 /// Mutable state: the streams, guarded by their mutex, which may be taken under any other lock.
-final class QuotaRefusals: Sendable {
+final class EventStreams<Event: Sendable>: Sendable {
     private struct Guarded {
-        var streams: [Int: AsyncStream<QuotaRefusal>.Continuation] = [:]
+        var streams: [Int: AsyncStream<Event>.Continuation] = [:]
         var last = 0
     }
 
     private let guarded = Mutex(Guarded())
 
-    /// Returns a stream of later refusals, which ends with its reader's task.
-    func stream() -> AsyncStream<QuotaRefusal> {
+    /// Returns a stream of later events, which ends with its reader's task.
+    func stream() -> AsyncStream<Event> {
         let (stream, sink) = AsyncStream.makeStream(
-            of: QuotaRefusal.self,
+            of: Event.self,
             bufferingPolicy: .bufferingNewest(MetricsLimits.waitingEvents)
         )
         let number = guarded.withLock { guarded in
@@ -28,10 +28,10 @@ final class QuotaRefusals: Sendable {
         return stream
     }
 
-    /// Delivers a refusal to all streams.
-    func post(_ refusal: QuotaRefusal) {
+    /// Delivers an event to all streams.
+    func post(_ event: Event) {
         let sinks = guarded.withLock { Array($0.streams.values) }
-        for sink in sinks { sink.yield(refusal) }
+        for sink in sinks { sink.yield(event) }
     }
 
     deinit {
