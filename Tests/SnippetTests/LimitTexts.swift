@@ -256,7 +256,7 @@ enum LimitTexts {
             ("AuthoritySettings.quotas", quotas.joined(separator: ", ")),
             (
                 "AuthoritySettings.schema",
-                settings.schema.allCollections.map(\.name).joined(separator: ", ")
+                settings.schema.declaredCollections.map(\.name).joined(separator: ", ")
             ),
             ("AuthoritySettings.recordsPerAccount", count(settings.recordsPerAccount)),
             ("AuthoritySettings.bytesPerAccount", bytes(Int(settings.bytesPerAccount))),
