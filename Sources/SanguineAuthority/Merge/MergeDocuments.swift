@@ -41,7 +41,9 @@ extension DocumentRow {
         switch kind {
         case .verification, .moveCode, .quotaExhaustion: .ends
         case .event, .removal, .merge, .identityToken, .deviceGrant: .stays
-        case .login, .mail, .purchase, .expiringGrant, .attempts: .moves
+        case .login, .mail, .purchase, .expiringGrant, .attempts, .threadRemoval,
+            .deletedThread:
+            .moves
         }
     }
 

@@ -29,6 +29,10 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case merge
     /// The fact that a device which was removed had a grant of tokens.
     case deviceGrant = "device_grant"
+    /// A deleted thread whose messages remain to be removed.
+    case threadRemoval = "thread_removal"
+    /// A thread that its user has deleted.
+    case deletedThread = "deleted_thread"
 }
 
 /// A row that is found by its kind and name, and stored as JSON.

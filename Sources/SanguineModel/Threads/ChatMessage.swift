@@ -28,10 +28,10 @@ public struct ChatMessage: SyncedRecord, Hashable, Defaulted {
         case failed
     }
 
-    /// `$messages`, with indexes by the thread and by the position.
+    /// `$messages`, with indexes by the thread, and by the thread together with the position.
     public static let collection = RecordCollection(
         system: "$messages",
-        indexes: ["thread", "position"]
+        indexes: ["thread", "order"]
     )
 
     /// An empty message.
@@ -44,12 +44,17 @@ public struct ChatMessage: SyncedRecord, Hashable, Defaulted {
         createdAt: Timestamp(millisecondsSince1970: 0)
     )
 
-    /// The message's id, which derives from its call.
+    /// The message's id, which derives from its call's key.
     public let id: RecordID
     /// The id of the thread.
     public var thread: RecordID
     /// The position in the thread: 1, 2, …; an answer follows its question directly.
     public var position: Int
+    /// The thread and the position as one text, which sorts the messages of a thread by position.
+    ///
+    /// It is indexed, so that a part of a thread is found without reading the rest; see
+    /// ``order(of:at:)``.
+    public var order: String
     /// The author.
     public var role: Role
     /// The input or the output of the function, unless it is the text itself, or too large.
@@ -92,6 +97,7 @@ public struct ChatMessage: SyncedRecord, Hashable, Defaulted {
         self.id = id
         self.thread = thread
         self.position = position
+        order = Self.order(of: thread, at: position)
         self.role = role
         text = ""
         isCut = false
@@ -111,31 +117,36 @@ extension ChatMessage {
     /// The index by the thread.
     public static let byThread = RecordIndex<ChatMessage, RecordID>("thread")
 
-    /// The id of a call's question.
-    package static func question(of operation: Identifier) -> RecordID? {
-        RecordID("\(operation):1")
-    }
+    /// The index by the thread and the position.
+    public static let byOrder = RecordIndex<ChatMessage, String>("order")
 
-    /// The id of a call's answer.
+    /// Returns the ``order`` of a message.
     ///
-    /// It follows the question's id in the order of ids.
-    package static func answer(of operation: Identifier) -> RecordID? {
-        RecordID("\(operation):2")
+    /// The messages of a thread are between those of the positions 0 and `Int.max`.
+    public static func order(of thread: RecordID, at position: Int) -> String {
+        var text = "\(thread):"
+        text.append(zeroPadded: max(0, position), to: 19)
+        return text
     }
 
-    /// Stores a value as the content and the text, shortened to the limits of a record.
-    package mutating func set(_ value: JSONValue) {
-        let whole = MessageText.text(of: value)
-        let text = MessageText.prefix(whole, bytes: ThreadLimits.textBytes)
-        self.text = text
-        isCut = text.utf8.count < whole.utf8.count
-        if case .string = value {
-            content = nil
-        } else if value.encoded.count <= ThreadLimits.contentBytes {
-            content = value
-        } else {
-            content = nil
-            isCut = true
-        }
+    /// Returns the id of a call's question, or `nil` if the call's key is too long for a record's id.
+    ///
+    /// A client knows the key of its call, and so can show the question before the server has it.
+    ///
+    /// - Parameter key: The idempotency key of the call, such as a UUID.
+    public static func question(of key: String) -> RecordID? { id(key, 1) }
+
+    /// Returns the id of a call's answer, or `nil` if the call's key is too long for a record's id.
+    public static func answer(of key: String) -> RecordID? { id(key, 2) }
+
+    private static func id(_ key: String, _ number: Int) -> RecordID? {
+        try? RecordID(derivedFrom: key, number)
+    }
+
+    /// Replaces the content and the text.
+    package mutating func set(_ content: MessageContent) {
+        self.content = content.value
+        text = content.text
+        isCut = content.isCut
     }
 }

@@ -7,7 +7,7 @@ import Testing
 struct ChatMessageTests {
     private func message(_ value: JSONValue) -> ChatMessage {
         var message = ChatMessage.defaults
-        message.set(value)
+        message.set(MessageContent(value))
         return message
     }
 
@@ -58,6 +58,22 @@ struct ChatMessageTests {
         fields["later"] = .bool(true)
         let read = try RecordValue(fields).record(ChatMessage.self, id: ChatMessage.defaults.id)
         #expect(read.state == .complete)
+    }
+
+    @Test func `the order of messages is that of their positions`() {
+        let (thread, other) = (RecordID.new(), RecordID.new())
+        let positions = [0, 1, 2, 9, 10, 100_000, Int.max]
+        let orders = positions.map { ChatMessage.order(of: thread, at: $0) }
+        #expect(orders == orders.sorted())
+        #expect(orders.allSatisfy { !$0.hasPrefix(other.text) })
+    }
+
+    @Test func `the ids of messages derive from the key of the call`() {
+        let key = "0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa"
+        #expect(ChatMessage.question(of: key)?.text == key + ":1")
+        #expect(ChatMessage.answer(of: key)?.text == key + ":2")
+        #expect(ChatMessage.question(of: "a:1") != ChatMessage.question(of: "a"))
+        #expect(ChatMessage.question(of: String(repeating: "k", count: 127)) == nil)
     }
 
     @Test func `a thread is sent as JSON with times in RFC 3339`() throws {
