@@ -283,7 +283,8 @@ extension RunServices {
             end,
             parts: call.sharedRun.log.count,
             with: changes,
-            recording: records
+            recording: records,
+            leaving: await message(of: call, end)
         )
         return await settle(settlement)
     }

@@ -146,12 +146,14 @@ final class RunningCall: Sendable {
     ///   - parts: The number of parts of its answer, if it is streamed.
     ///   - changes: Further changes in the same commit. Default: none.
     ///   - records: Changes of records in the same commit. Default: none.
+    ///   - message: The end of its answer in a thread. Default: none.
     /// - Returns: The settlement to store.
     func settlement(
         _ end: RunEnd,
         parts: Int64,
         with changes: [Change] = [],
-        recording records: CallRecords? = nil
+        recording records: CallRecords? = nil,
+        leaving message: MessageEnd? = nil
     ) -> CallSettlement {
         guard let callEnd = self.end(end) else {
             var reason = Problem.noTurn
@@ -168,7 +170,8 @@ final class RunningCall: Sendable {
             parts: run == nil ? nil : parts,
             with: changes,
             recording: records,
-            bytes: bytes
+            leaving: message,
+            bytes: bytes + (message?.content?.bytes ?? 0)
         )
     }
 

@@ -24,3 +24,13 @@ struct MessageEnd: Hashable, Codable, Sendable {
     /// The reason for which the model ended the answer, in its own words; `nil` if there is none.
     var finishReason: String?
 }
+
+extension MessageEnd {
+    /// Creates the end of a complete answer from its output as JSON.
+    init(output: [UInt8], _ reason: FinishReason? = nil, for account: Identifier) async {
+        let content = await WireBody.perform(output.count, for: account) {
+            (try? JSONParser.parse(output, limits: .tolerant).value).map { MessageContent($0) }
+        }
+        self.init(content: content, finishReason: reason?.text)
+    }
+}

@@ -134,6 +134,7 @@ extension ChatMessage {
     /// A client knows the key of its call, and so can show the question before the server has it.
     ///
     /// - Parameter key: The idempotency key of the call, such as a UUID.
+    /// - Returns: The id.
     public static func question(of key: String) -> RecordID? { id(key, 1) }
 
     /// Returns the id of a call's answer, or `nil` if the call's key is too long for a record's id.

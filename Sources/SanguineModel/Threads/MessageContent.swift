@@ -7,6 +7,9 @@ package struct MessageContent: Hashable, Codable, Sendable {
     /// See ``ChatMessage/isCut``.
     package var isCut: Bool
 
+    /// The approximate size in memory.
+    package var bytes: Int { text.utf8.count + (value == nil ? 0 : ThreadLimits.contentBytes) }
+
     /// Creates the content of a message from the input or the output of a function.
     package init(_ value: JSONValue) {
         let whole = MessageText.text(of: value)
