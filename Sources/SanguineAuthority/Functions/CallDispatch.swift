@@ -166,6 +166,7 @@ struct CallDispatch: Sendable {
         // A replayed answer is returned in the parts of its run, which its readers may already
         // have.
         guard !answer.replayed else { return reply(answer, run: run, .replayed) }
+        makeTitle()
         let now = authority.clock.now()
         let origin = CallReply.Origin.cache(
             age: max(.zero, now - row.madeAt),
@@ -181,6 +182,16 @@ struct CallDispatch: Sendable {
         _ origin: CallReply.Origin
     ) -> CallReply {
         runner.reply(answer, run: run, origin, as: reader)
+    }
+
+    /// Has a title made for the thread of the call, if its function declares it.
+    @Sendable
+    private func makeTitle() {
+        guard rules.keepsHistory, let name = rules.titles,
+            let thread = try? submission.content.get().thread
+        else { return }
+        TitleMaker(runner: runner, function: name, identity: identity, address: address)
+            .begin(for: thread)
     }
 
     // MARK: - Leading a run
@@ -454,6 +465,7 @@ struct CallDispatch: Sendable {
             fingerprint: submission.fingerprint,
             price: rules.price,
             onAbandoned: countAbandoned(call, prepared),
+            onAnswered: makeTitle,
             cost: prepared.chargeWhenCut
         )
     }

@@ -260,6 +260,7 @@ extension RunServices {
         call.sharedRun.log.wakeAll()
         call.leave()
         calls.remove(call, isUnsettled: isUnsettled)
+        call.reportAnswer(result)
     }
 
     /// Settles a call with the end of its run, or withdraws it if nothing has happened.

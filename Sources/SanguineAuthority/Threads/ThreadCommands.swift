@@ -52,6 +52,77 @@ struct ThreadCommands: Sendable {
         return draft
     }
 
+    /// Gives a thread a title that a function made.
+    func title(
+        _ title: String,
+        of thread: RecordID,
+        _ account: Identifier
+    ) -> Command<Void> {
+        Command(
+            keys: Self.keys(account),
+            reading: { loaded, reader throws(Problem) in
+                var draft = try sync.begin(account, loaded, reader)
+                let mutation = TitleThread(thread: thread, title: title, at: sync.now)
+                try draft.writeIfReadable(mutation, at: sync.now)
+                return Decision((), changes: draft.changes)
+            }
+        )
+    }
+
+    /// Removes some messages of a deleted thread.
+    ///
+    /// - Returns: The command, which returns whether there may be more.
+    func removeSome(of removal: ThreadRemoval) -> Command<Bool> {
+        let (account, thread) = (removal.account, removal.thread)
+        let key = ThreadRemoval.key(removal.documentID)
+        var command = Command<Bool>(
+            keys: Self.keys(account) + [key],
+            reading: { loaded, reader throws(Problem) in
+                guard loaded.document(.threadRemoval, removal.documentID) != nil else {
+                    return Decision(false)
+                }
+                // A removed account has no records.
+                guard loaded.balance(account) != nil else {
+                    return Decision(false, changes: [.delete(key)])
+                }
+                return try removed(thread, of: account, key, loaded, reader)
+            }
+        )
+        command.isLong = true
+        return command
+    }
+
+    private func removed(
+        _ thread: RecordID,
+        of account: Identifier,
+        _ key: Key,
+        _ loaded: Loaded,
+        _ reader: any RecordReader
+    ) throws(Problem) -> Decision<Bool> {
+        let field = ChatMessage.byThread.field
+        let name = ChatMessage.collection.name
+        let index = IndexName(collection: name, field: field)
+        guard !sync.incomplete.contains(index) else { throw .incomplete(index) }
+        var draft = try sync.begin(account, loaded, reader)
+        var hasMore = false
+        do {
+            let value = IndexKey(ofStored: .string(thread.text))
+            let list = IndexList(name, in: account, by: field)
+            let ids = try reader.ids(in: list, at: value, limit: Self.removedAtOnce)
+            hasMore = ids.count == Self.removedAtOnce
+            var changes: [RecordKey: RecordValue?] = [:]
+            for id in ids { changes.updateValue(nil, forKey: RecordKey(name, id)) }
+            try draft.put(changes)
+            try draft.dropTombstones()
+        } catch {
+            throw .inThread(error)
+        }
+        return Decision(hasMore, changes: draft.changes + (hasMore ? [] : [.delete(key)]))
+    }
+
+    /// The number of messages that one step removes.
+    static let removedAtOnce = 250
+
     /// Refuses another thread of an account that has the maximum number of them.
     private func checkCount(
         _ thread: RecordID,
@@ -101,7 +172,10 @@ extension PushDraft {
         try writeIfReadable(WithdrawMessages(key: call.key), at: now)
     }
 
-    private mutating func writeIfReadable(
+    /// Runs a mutation of the server, even if the account's records are at their limits.
+    ///
+    /// - Throws: the storage's error.
+    fileprivate mutating func writeIfReadable(
         _ mutation: some SystemMutation,
         at now: Timestamp
     ) throws(Problem) {
