@@ -184,7 +184,7 @@ struct CallDispatch: Sendable {
         runner.reply(answer, run: run, origin, as: reader)
     }
 
-    /// Has a title made for the thread of the call, if its function declares it.
+    /// Starts to make a title for the thread of the call, if its function declares one.
     @Sendable
     private func makeTitle() {
         guard rules.keepsHistory, let name = rules.titles,
