@@ -76,7 +76,7 @@ extension Authority {
             try await storage.records(asked)
         }
         var items: [RecordChange] = []
-        let own = thread.map { id in found.records.prefix { $0.thread == id } }
+        let own = thread.map { id in found.records.prefix { ThreadHistory.thread(of: $0) == id } }
         for row in own ?? found.records[...] { items.append(try row.asItem()) }
         var next: String?
         if let last = found.next, items.count == found.records.count {

@@ -46,9 +46,14 @@ struct ThreadHistory: Sendable {
         let found = try await authority.read { storage throws(StorageError) in
             try await storage.records(asked)
         }
-        return found.records.prefix { $0.thread == thread.text }.compactMap { row in
+        return found.records.prefix { Self.thread(of: $0) == thread.text }.compactMap { row in
             try? RecordValue(json: Data(row.value)).record(ChatMessage.self, id: row.name.id)
         }
+    }
+
+    /// Returns the id of the thread of a message.
+    static func thread(of row: RecordRow) -> String? {
+        RecordValue(json: Data(row.value))[ChatMessage.byThread.field]?.string
     }
 
     /// Returns the part of a thread that is the context of its next call, oldest first.
@@ -103,11 +108,6 @@ extension RecordQuery {
         guard let key = IndexKey(.string(bound)) else { return }
         after = RecordPosition(key, thread)
     }
-}
-
-extension RecordRow {
-    /// The id of the thread of a message.
-    var thread: String? { RecordValue(json: Data(value))[ChatMessage.byThread.field]?.string }
 }
 
 extension [ChatMessage] {
