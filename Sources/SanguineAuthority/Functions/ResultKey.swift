@@ -5,9 +5,10 @@ import SanguineModel
 ///
 /// The key covers the function with its version, the audience, the condition of the lifetime (a
 /// day, a session, facts of the account), the input in its canonical form, the files of the call by
-/// their contents, the function's question: prompt, model, upstreams, and the context in a thread. The audience is always
-/// included, so only the account itself can find its entries. An account follows the hash of the
-/// others, so that the entries of a merged guest can be moved to its account.
+/// their contents, the function's question: prompt, model, upstreams, and the context in a thread.
+/// The audience is always included, so only the account itself can find its entries. An account
+/// follows the hash of the others, so that the entries of a merged guest can be moved to its
+/// account.
 struct ResultKey: Hashable, Sendable {
     /// The SHA-256 of all of these, followed by the account of an answer that is not public.
     let bytes: [UInt8]

@@ -4,8 +4,8 @@ import SanguineModel
 /// Has a function make a title for a thread after its first answer.
 ///
 /// The function is called for the account and at its own price, under a key that derives from the
-/// thread: a thread causes at most one charge. If it fails, or the server stops, the next answers of
-/// the thread try again. The call of the answer never waits for it.
+/// thread: a thread causes at most one charge. If it fails, or the server stops, the next answers
+/// of the thread try again. The call of the answer never waits for it.
 struct TitleMaker: Sendable {
     let runner: CallRunner
     /// The name of the function.

@@ -64,7 +64,7 @@ public struct ChatMessage: SyncedRecord, Hashable, Defaulted {
     /// The text to show and to search: a text of the input or the output, or their texts and
     /// numbers in lines.
     public var text: String
-    /// Whether ``text`` or ``content`` lacks a part of the message, which was too long for a record.
+    /// Whether ``text`` or ``content`` lacks a part of the message, which was too long.
     ///
     /// `GET /v1/calls/{key}` has the whole answer as long as the server stores it.
     public var isCut: Bool
@@ -129,7 +129,7 @@ extension ChatMessage {
         return text
     }
 
-    /// Returns the id of a call's question, or `nil` if the call's key is too long for a record's id.
+    /// Returns the id of a call's question, or `nil` if the key is too long for a record's id.
     ///
     /// A client knows the key of its call, and so can show the question before the server has it.
     ///

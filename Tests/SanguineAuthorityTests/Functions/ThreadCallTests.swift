@@ -151,14 +151,14 @@ struct ThreadCallTests {
         let who = try await world.account()
         async let first = world.answer(who, "a", ["q": "one"], in: Self.thread)
         try await function.waitForRuns(1)
-        async let second = world.answer(who, "b", ["q": "one"], in: .numbered(8))
+        async let second = world.answer(who, "b", ["q": "one"], in: Identifier.numbered(8))
         try await eventually("two calls run") { world.runner.services.calls.count == 2 }
         gate.open()
         #expect(await [first, second].map(\.status) == [200, 200])
         #expect(function.runCount == 1)
         #expect(try await texts(world, who) == ["one", "made"])
         let other = try await ThreadHistory(authority: world.authority)
-            .last(10, of: RecordID(.numbered(8)), who.account)
+            .last(10, of: RecordID(Identifier.numbered(8)), who.account)
         #expect(other.map(\.text) == ["made", "one"])
     }
 
@@ -226,10 +226,20 @@ struct ThreadCallTests {
                 return count > commit ? .closed : nil
             }
         }
-        for number in 0..<4 {
-            _ = await world.answer(who, "k\(number)", ["q": "\(number)"], in: Self.thread)
+        let hasEnded = WatchedState(false)
+        // A call that cannot store its end waits for the next attempt.
+        let calls = Task {
+            for number in 0..<4 {
+                let input: JSONValue = ["q": .string("\(number)")]
+                _ = await world.answer(who, "k\(number)", input, in: Self.thread)
+            }
+            hasEnded.open()
+        }
+        try await eventually("the calls end, or a commit fails") {
+            hasEnded.value || count.value > commit
         }
         world.storage.die()
+        calls.cancel()
 
         let next = CallWorld(Self.function(), over: memory, wall: world.wall)
         _ = try await next.authority.recover()

@@ -88,7 +88,11 @@ struct ThreadSettingTests {
     }
 
     @Test func `the messages of a thread stand between the system prompt and the prompt`() {
-        func message(_ role: ChatMessage.Role, _ text: String, _ content: JSONValue? = nil)
+        func message(
+            _ role: ChatMessage.Role,
+            _ text: String,
+            _ content: JSONValue? = nil
+        )
             -> ChatMessage
         {
             var message = ChatMessage.defaults
