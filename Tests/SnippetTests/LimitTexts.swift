@@ -45,6 +45,11 @@ enum LimitTexts {
         ("WireLimits.memberNameBytes", count(WireLimits.memberNameBytes) + " bytes"),
         ("WireLimits.nameMarks", count(WireLimits.nameMarks)),
         ("WireLimits.textMarks", count(WireLimits.textMarks)),
+        ("ThreadLimits.titleCharacters", range(ThreadLimits.titleCharacters)),
+        ("ThreadLimits.areaCharacters", count(ThreadLimits.areaCharacters)),
+        ("ThreadLimits.settingsBytes", bytes(ThreadLimits.settingsBytes)),
+        ("ThreadLimits.textBytes", bytes(ThreadLimits.textBytes)),
+        ("ThreadLimits.contentBytes", bytes(ThreadLimits.contentBytes)),
     ]
 
     private static let client: [(String, String)] = [
@@ -256,12 +261,14 @@ enum LimitTexts {
             ("AuthoritySettings.quotas", quotas.joined(separator: ", ")),
             (
                 "AuthoritySettings.schema",
-                settings.schema.allCollections.map(\.name).joined(separator: ", ")
+                settings.schema.declaredCollections.map(\.name).joined(separator: ", ")
             ),
             ("AuthoritySettings.recordsPerAccount", count(settings.recordsPerAccount)),
             ("AuthoritySettings.bytesPerAccount", bytes(Int(settings.bytesPerAccount))),
             ("RecordRow.overheadBytes", bytes(Int(RecordRow.overheadBytes))),
             ("AuthoritySettings.tombstonesKept", time(settings.tombstonesKept)),
+            ("AuthoritySettings.threadsPerAccount", count(settings.threadsPerAccount)),
+            ("AuthoritySettings.messagesPerThread", count(settings.messagesPerThread)),
             ("AuthoritySettings.tombstonesPerAccount", count(settings.tombstonesPerAccount)),
             ("AuthoritySettings.issuer", settings.issuer),
             ("AuthoritySettings.audience", settings.audience),

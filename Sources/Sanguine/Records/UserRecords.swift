@@ -432,8 +432,13 @@ extension RecordsFile {
 }
 
 extension RecordChange {
-    /// Whether the change is not one of the app's records, but of data that every account has.
-    fileprivate var isSystem: Bool { collection.hasPrefix("$") && !deleted }
+    /// Whether the change is not of a record, but of data that every account has.
+    ///
+    /// Threads and their messages are records.
+    fileprivate var isSystem: Bool {
+        collection.hasPrefix("$") && !deleted && collection != ChatThread.collection.name
+            && collection != ChatMessage.collection.name
+    }
 }
 
 /// Replaces an operation that this version of the app does not know: it is sent, but not shown.

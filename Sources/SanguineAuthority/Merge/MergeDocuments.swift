@@ -66,7 +66,9 @@ extension DocumentRow {
         switch kind {
         case .verification, .moveCode, .quotaExhaustion: .ends
         case .event, .removal, .merge, .identityToken, .deviceGrant, .guestCount: .stays
-        case .login, .mail, .purchase, .attempts, .attestation: .moves
+        case .login, .mail, .purchase, .attempts, .attestation, .threadRemoval,
+            .deletedThread:
+            .moves
         }
     }
 

@@ -77,6 +77,14 @@ extension FunctionSetting {
         case drains = "limits.drains"
         /// The time limit of a run. Default: the upstream's.
         case timeout = "limits.timeout"
+        /// Whether a call may name a thread, which stores its question and answer. Default: false.
+        case keepsHistory
+        /// The maximum size of a thread's context, in the upstream's tokens. Default: 4,000.
+        case historyTokens = "history.tokens"
+        /// The maximum number of messages of a thread's context. Default: 40.
+        case historyMessages = "history.messages"
+        /// The function that makes a title for a new thread. Default: none.
+        case titles
 
         static let amounts = 0...WireLimits.amount
         static let counterparts = 1...WireLimits.amount
@@ -86,6 +94,8 @@ extension FunctionSetting {
         static let minimums: ClosedRange<Int64> = 0...32
         static let bytes: ClosedRange<Int64> = 1...(1 << 28)
         static let tokens: ClosedRange<Int64> = 1...10_000_000
+        static let contextTokens: ClosedRange<Int64> = 0...1_000_000
+        static let contextMessages: ClosedRange<Int64> = 0...100
         static let times: ClosedRange<Duration> = .milliseconds(10) ... .seconds(3_600)
         static let lives: ClosedRange<Duration> = .seconds(1) ... .seconds(10 * 366 * 86_400)
         static let promptCharacters = 32_768
@@ -155,6 +165,15 @@ extension FunctionSetting {
             case .drains:
                 "a whole number from 1 to 1000000; further streams without a reader are cancelled"
             case .timeout: "a duration from 10ms to 1h"
+            case .keepsHistory:
+                "true, false; with the audience public only if 'history.messages' is 0"
+            case .historyTokens: "a whole number from 0 to 1000000, with 'keepsHistory'"
+            case .historyMessages:
+                "a whole number from 0 (no context, so that a repeated question has a cached "
+                    + "answer) to 100, with 'keepsHistory'"
+            case .titles:
+                "the name of another function without titles, whose input has no members except "
+                    + "'question' and 'answer'; with 'keepsHistory'"
             }
         }
     }
@@ -222,6 +241,7 @@ private struct FunctionReader {
         rules.version = members[.version] ?? "1"
         rules.attachments = attachments()
         rules.limits = limits()
+        readHistory(&rules)
         checkCompany(rules)
         guard let kind else { return nil }
         var setting = FunctionSetting(name: name, kind: kind, rules: rules)
@@ -348,6 +368,21 @@ private struct FunctionReader {
             limits.timeout = timeout
         }
         return limits
+    }
+
+    private mutating func readHistory(_ rules: inout FunctionRules) {
+        rules.keepsHistory = flag(.keepsHistory) ?? false
+        if let tokens = integer(.historyTokens, Field.contextTokens) {
+            rules.history.tokens = Int(tokens)
+        }
+        if let messages = integer(.historyMessages, Field.contextMessages) {
+            rules.history.messages = Int(messages)
+        }
+        rules.titles = members[.titles]
+        guard !rules.keepsHistory else { return }
+        for field in [Field.historyTokens, .historyMessages, .titles] where members[field] != nil {
+            refuse(field)
+        }
     }
 
     /// Refuses members that have no effect in combination with the others.

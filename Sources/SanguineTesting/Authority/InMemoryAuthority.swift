@@ -294,6 +294,7 @@ public final class InMemoryAuthority: StreamingTransport {
         do {
             try await memory.authority.expireHolds()
             try await memory.authority.expireGrants()
+            try await memory.authority.removeDeletedThreads()
             try await memory.authority.sweep()
         } catch {
             stop(for: error)
