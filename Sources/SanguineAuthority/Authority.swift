@@ -34,6 +34,8 @@ public final class Authority: Sendable {
     /// The attempts to redeem codes of other devices: 10 of an address and 300 in all per minute.
     let moveAttempts = AttemptLimiter(perAddress: 10, total: 300)
     let merges = MergeListeners()
+    /// The switches that all apps receive.
+    package let switches = ServedSwitches()
     /// Verifies the App Store's signatures; `nil` if no app is configured.
     let store: AppStoreVerifier?
 

@@ -120,6 +120,7 @@ public struct SanguineServer: Service {
             metrics: registry
         ) { [authority] in authority.tokens.isValid($0) }
         authority.onHead { [live] account, head in live.committed(account, head: head) }
+        authority.switches.onChange { [live] in live.switched() }
         self.mail = MailDelivery(
             authority: authority,
             sender: mail ?? settings.mail.sender(clock: delay),

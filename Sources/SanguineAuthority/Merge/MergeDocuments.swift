@@ -40,7 +40,7 @@ extension DocumentRow {
     var mergeFate: MergeFate {
         switch kind {
         case .verification, .moveCode, .quotaExhaustion: .ends
-        case .event, .removal, .merge, .identityToken, .deviceGrant: .stays
+        case .event, .removal, .merge, .identityToken, .deviceGrant, .switches: .stays
         case .login, .mail, .purchase, .expiringGrant, .attempts: .moves
         }
     }

@@ -29,6 +29,8 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case merge
     /// The fact that a device which was removed had a grant of tokens.
     case deviceGrant = "device_grant"
+    /// The switches that all apps receive.
+    case switches
 }
 
 /// A row that is found by its kind and name, and stored as JSON.

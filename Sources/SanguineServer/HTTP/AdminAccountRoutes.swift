@@ -269,7 +269,7 @@ extension Administrator {
     /// Returns the note for an entry of the audit log.
     func note(
         _ action: String,
-        _ account: Identifier,
+        _ account: Identifier?,
         _ reason: String,
         _ detail: String? = nil
     ) -> AuditNote {

@@ -140,6 +140,12 @@ final class LiveHub: Sendable {
         guarded.withLock { $0.accounts[account]?.account }?.committed(head)
     }
 
+    /// Wakes all connections after a change of the switches.
+    func switched() {
+        let accounts = guarded.withLock { $0.accounts.values.map(\.account) }
+        for account in accounts { account.switched() }
+    }
+
     /// Ends the connections of an account whose sessions have ended.
     func accessEnded(_ account: Identifier) {
         let own = guarded.withLock { $0.accounts[account]?.account }
