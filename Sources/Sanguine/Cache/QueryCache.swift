@@ -16,6 +16,8 @@ final class QueryCache: Sendable {
     let lists = PartedSources(limit: PageLimits.listsKept)
     /// The sources of values that are fetched by days or numbers, by key.
     let ranges = PartedSources(limit: RangeLimits.keepers)
+    /// Logs reads; `nil` if that is off.
+    let steps: StepLog?
     private let lastWaiter = Atomic<UInt64>(0)
 
     init(
@@ -27,6 +29,7 @@ final class QueryCache: Sendable {
         polling: [QueryKey: Duration] = [:],
         registry: QueryRegistry = QueryRegistry(declared: [])
     ) {
+        steps = metrics.steps
         entries = Entries(
             device: device,
             clock: clock,
@@ -59,7 +62,9 @@ final class QueryCache: Sendable {
             entry.metrics.hit()
             return box
         }
-        return box ?? restored(query)
+        guard let box else { return restored(query) }
+        if let steps { steps.log(.hit, .query(query.name, query.key)) }
+        return box
     }
 
     // Looks the value up on disk, and counts a hit or a miss.
@@ -67,6 +72,7 @@ final class QueryCache: Sendable {
         let box = entries.restoredGround(of: query).value?.shown
         let counters = entries.metrics.named(query.name)
         if box == nil { counters.miss() } else { counters.hit() }
+        steps?.log(box == nil ? .miss : .hit, .query(query.name, query.key))
         return box
     }
 
