@@ -134,7 +134,7 @@ package struct Replay {
     /// Returns the operations, and those that read or changed what one of them has changed, and so
     /// on.
     ///
-    /// Without them, the view is that of the other operations alone.
+    /// The view without them is a replay of the other operations.
     package func dependents(of first: Set<Int64>) -> Set<Int64> {
         var dependents = first.intersection(order)
         var changed: Set<RecordKey> = []

@@ -329,7 +329,7 @@ extension UserRecords {
         }
         let hasWithheld = isRevealing && outbox.read { !$0.withheld.isEmpty }
         outbox.deliverOutcomes(actions.steps)
-        // An operation that was not shown is shown from now on.
+        // An operation that was hidden is shown now.
         if hasWithheld { observers.changed(nil) }
         if actions.isEverythingChanged {
             observers.changed(nil)
