@@ -108,6 +108,17 @@ struct SwitchFeedTests {
         #expect(try await world.authority.pull(world.account, request) == answer)
     }
 
+    @Test func `a live event of switches has no id`() async throws {
+        let world = try await SyncWorld()
+        let head = try await world.pull().head
+        _ = try await world.authority.setSwitches(Self.switches)
+        let answer = try await pull(world, head, config: 0)
+
+        let events = String(decoding: LiveEvents.bytes(of: answer, after: head), as: UTF8.self)
+
+        #expect(events.hasPrefix("event: change\ndata: ") && !events.contains("\nid: "))
+    }
+
     @Test func `switches and their number survive a restart`() async throws {
         let world = try await SyncWorld()
         _ = try await world.authority.setSwitches(Self.switches)
