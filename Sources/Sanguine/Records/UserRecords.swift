@@ -242,6 +242,7 @@ extension UserRecords {
                 carry(change, batch.isReset, batch.epoch)
             }
         }
+        batch.changes.removeAll { $0.collection == Switches.collection }
         return process { [batch] state, base in state.received(batch, over: base) }
     }
 
