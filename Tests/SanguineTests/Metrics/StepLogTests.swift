@@ -85,12 +85,14 @@ struct StepLogTests {
     @Test func `a call is held and charged once, with its key and its amounts`() async throws {
         let fixture = ClientFixture()
         let client = try fixture.client { $0.logger = log.logger }
-        let result = try await client.call(Ask(question: "why?"))
+        _ = try await client.value(of: .balance)
+        _ = try await client.call(Ask(question: "why?"))
+        let rest = try #require(client.cached(.balance)?.available)
         client.close()
 
         let calls = log.steps.filter { $0["kind"] == "function" }
         #expect(calls.map { "\($0["step"] ?? "-")" } == ["hold", "charge"])
-        #expect(calls.last?["amount"] == "\(result.charged)")
+        #expect(calls.last?["amount"] == "\(100 - rest)")
         #expect(Set(calls.map { "\($0["key"] ?? "-")" }).count == 1)
     }
 
