@@ -183,6 +183,7 @@ enum AbuseBenchmarks {
         guard words.first.map({ $0 == serverArgument }) ?? false else { return false }
         let folder = folder(of: ProcessInfo.processInfo.processIdentifier)
         var settings = ServerSettings()
+        settings.limits.guestsPerHour = 0
         settings.http.port = 0
         settings.accounts.grant = 1_000_000
         let model = words.dropFirst().first.flatMap { Int($0) }

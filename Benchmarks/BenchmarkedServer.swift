@@ -45,6 +45,7 @@ struct BenchmarkedServer: Sendable {
         // The limits apply but are never reached, because the benchmark measures accepted requests.
         settings.limits.requestsPerMinute = 60_000_000
         settings.limits.addressRequestsPerMinute = 60_000_000
+        settings.limits.guestsPerHour = 0
         settings.limits.addressProcessorTime = .seconds(600)
         let storage = try SQLiteStorage(folder: folder)
         let adminToken = AdminToken()

@@ -171,6 +171,7 @@ enum FunctionServers {
         // The limits apply but are never reached, because the benchmark measures accepted requests.
         settings.limits.requestsPerMinute = 60_000_000
         settings.limits.addressRequestsPerMinute = 60_000_000
+        settings.limits.guestsPerHour = 0
         settings.limits.functionCalls = 8_000
         settings.limits.shutdownGrace = .seconds(1)
         settings.upstream.url = "http://127.0.0.1:\(upstream)"

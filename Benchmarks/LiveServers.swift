@@ -99,6 +99,7 @@ enum LiveServers {
         settings.limits.liveConnectionsPerAccount = LiveBenchmarks.connections
         settings.limits.requestsPerMinute = 60_000_000
         settings.limits.addressRequestsPerMinute = 60_000_000
+        settings.limits.guestsPerHour = 0
         let server = try await SanguineServer(
             storage: try SQLiteStorage(folder: folder),
             keys: KeyFile.loadOrCreate(in: folder),

@@ -149,6 +149,13 @@ extension SanguineClient {
         /// 5 seconds. A guest is created without a proof if there is none, or if the server refuses
         /// it. Default: none.
         public var appTransaction: (@Sendable () async -> AppTransactionProof?)?
+        /// Proves to the server that a genuine app on a genuine device creates a guest.
+        ///
+        /// On Apple's platforms, set it to `AppAttestor()`. Nothing is attested if the server does
+        /// not ask for it. If the server requires attestations and this device has none, no guest
+        /// is created: calls of the server throw a problem with `attestation_failed`, and
+        /// operations wait in the outbox. Default: none.
+        public var deviceAttestor: (any DeviceAttestor)?
         /// The zone of the user's days, an IANA name.
         ///
         /// Setting it ends ``followsDeviceTimeZone``. ``SanguineClient/setTimeZone(_:)`` overrides

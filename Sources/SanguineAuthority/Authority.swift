@@ -27,17 +27,22 @@ public final class Authority: Sendable {
     let identityTokens: IdentityTokens
     let listeners = HeadListeners()
     let blobSweep = BlobSweep()
+    let removals = RemovalTurns()
     let incompleteIndexes = IncompleteIndexes()
     let passwords = PasswordHasher()
     let pendingAttempts = PendingAttempts()
     let emailSecrets: EmailSecrets
-    /// The attempts to redeem codes of other devices: 10 of an address and 300 in all per minute.
-    let moveAttempts = AttemptLimiter(perAddress: 10, total: 300)
+    /// The attempts to redeem codes of other devices: 10 of an address per minute.
+    let moveAttempts = AttemptLimiter(perAddress: 10)
     let merges = MergeListeners()
     /// The switches that all apps receive.
     package let switches = ServedSwitches()
     /// Verifies the App Store's signatures; `nil` if no app is configured.
     let store: AppStoreVerifier?
+    let challenges: AttestationChallenges
+    /// Verifies attestations; `nil` if none are accepted.
+    let attestationVerifier: (any AttestationVerifier)?
+    let deviceCheckClient: (any DeviceCheckClient)?
 
     /// Creates an authority over a storage.
     ///
@@ -48,6 +53,9 @@ public final class Authority: Sendable {
     ///   - clock: The clock.
     ///   - keyServer: Fetches the keys of ``AuthoritySettings/identityProviders``; `nil` if their
     ///     tokens cannot be verified.
+    ///   - attestationVerifier: Verifies attestations of devices. Default: ``AppAttest`` with the
+    ///     app of ``AuthoritySettings/attestation``.
+    ///   - deviceCheck: Asks Apple's DeviceCheck. Default: `nil`; its tokens are refused.
     ///   - delay: The clock for timeouts.
     public init(
         storage: any Storage,
@@ -55,6 +63,8 @@ public final class Authority: Sendable {
         settings: AuthoritySettings = AuthoritySettings(),
         clock: any WallClock = SystemWallClock(),
         keyServer: (any KeyServer)? = nil,
+        attestationVerifier: (any AttestationVerifier)? = nil,
+        deviceCheck: (any DeviceCheckClient)? = nil,
         delay: any Clock<Duration> = ContinuousClock()
     ) {
         self.storage = storage
@@ -70,6 +80,10 @@ public final class Authority: Sendable {
             clock: clock,
             delay: delay
         )
+        challenges = AttestationChallenges(keys: keys)
+        self.attestationVerifier =
+            attestationVerifier ?? settings.attestation?.appAttest.map { AppAttest($0) }
+        deviceCheckClient = deviceCheck
         store = settings.appStore.flatMap { AppStoreVerifier($0) }
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)
     }

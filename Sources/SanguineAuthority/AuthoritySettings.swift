@@ -30,10 +30,20 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Default: 3 `readings` per day, without a limit for `premium`.
     public var quotas: [String: QuotaRule] = ["readings": 3]
 
+    /// The number of guests that an address may create in an hour; 0 for any.
+    ///
+    /// An IPv6 address counts with its /64. Known devices are not counted. Default: 1,000.
+    public var guestsPerHour = 1_000
+
     /// The app whose App Store purchases are accepted.
     ///
     /// Default: `nil`; purchases are refused.
     public var appStore: AppStoreSettings?
+
+    /// The attestation of devices.
+    ///
+    /// Default: `nil`; attestations are neither required nor accepted.
+    public var attestation: AttestationSettings?
 
     /// Whether events for analytics are stored until they are delivered.
     ///
@@ -88,6 +98,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Another one ends the least recently opened or refreshed session. At least 1. Default: 1,024.
     public var sessionsPerAccount = 1_024
+
+    /// The number of logins of an account: its e-mail address, and its identities at providers.
+    ///
+    /// Another one is refused. At least 1. Default: 20.
+    public var loginsPerAccount = 20
 
     /// The app's name in e-mails.
     ///

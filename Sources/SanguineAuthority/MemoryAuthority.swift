@@ -55,7 +55,13 @@ package struct MemoryAuthority: Sendable {
     private func accounts(
         of row: DeviceRow
     ) throws(Problem) -> IdentityCommands.DeviceAccounts {
-        try load([.account(row.account)]).accounts(of: row)
+        var accounts = IdentityCommands.DeviceAccounts(own: row.account)
+        var found = try load(accounts.keys).accounts(of: row)
+        while found != accounts {
+            accounts = found
+            found = try load(accounts.keys).accounts(of: row)
+        }
+        return accounts
     }
 
     /// Creates the account of a guest's device.

@@ -7,6 +7,7 @@ import SanguineModel
 final class AdministrationStatements {
     private let accounts: SQLStatement
     private let accountsOfKind: SQLStatement
+    private let endingPlans: SQLStatement
     private let audit: SQLStatement
     private let devices: SQLStatement
     private let sessions: SQLStatement
@@ -29,6 +30,15 @@ final class AdministrationStatements {
             """
             SELECT \(AccountRow.columns) FROM accounts
             WHERE state = 0 AND id > ? AND kind = ? ORDER BY id LIMIT ?
+            """,
+            on: handle
+        )
+        endingPlans = try SQLStatement(
+            """
+            SELECT \(AccountRow.columns) FROM accounts INDEXED BY accounts_by_plan_end
+            WHERE plan_expires_at IS NOT NULL AND plan_expires_at <= ? AND state = 0
+                AND plan <> 'free'
+            ORDER BY plan_expires_at, id LIMIT ?
             """,
             on: handle
         )
@@ -75,6 +85,15 @@ final class AdministrationStatements {
         if let kind = query.kind { statement.bind(kind.rawValue) }
         statement.bind(limit: query.limit)
         return try statement.all(AccountRow.init(from:))
+    }
+
+    func accounts(
+        withPlansEndingBy moment: Timestamp,
+        limit: Int
+    ) throws(SQLFailure) -> [AccountRow] {
+        endingPlans.bind(moment)
+        endingPlans.bind(limit: limit)
+        return try endingPlans.all(AccountRow.init(from:))
     }
 
     func audit(before number: Int64?, limit: Int) throws(SQLFailure) -> [AuditRow] {

@@ -199,6 +199,17 @@ public final class SQLiteStorage: Storage {
         }
     }
 
+    /// Returns the accounts with plans that end by the moment, found by an index.
+    public func accounts(
+        withPlansEndingBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [AccountRow] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.administration.accounts(withPlansEndingBy: moment, limit: limit)
+        }
+    }
+
     /// Returns open holds that expire at or before the moment, earliest first.
     public func openHolds(
         expiringBy moment: Timestamp,

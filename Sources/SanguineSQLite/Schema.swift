@@ -17,7 +17,7 @@ struct Schema: Sendable {
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
             indexes, quotaHolds, documents, administration, merges, expiringGrants,
-            auditDetail, eras, metering,
+            auditDetail, eras, metering, planEnds,
         ]
     )
 
@@ -407,9 +407,9 @@ extension Schema {
         BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
         """
 
-    // Earlier versions did not record the devices of sessions. So the devices of registered accounts
-    // remain in the era before, and their users sign in after a reinstall; their sessions continue.
-    // The sessions of a guest with one device are that device's.
+    // Earlier versions did not record the devices of sessions. So the devices of registered
+    // accounts remain in the era before, and their users sign in after a reinstall; their sessions
+    // continue. The sessions of a guest with one device are that device's.
     private static let eras = """
         ALTER TABLE accounts ADD COLUMN era INTEGER NOT NULL DEFAULT 0;
         ALTER TABLE devices ADD COLUMN era INTEGER NOT NULL DEFAULT 0;
@@ -425,8 +425,8 @@ extension Schema {
             WHERE ended_at IS NULL AND era = 0;
         """
 
-    // `labels` is the JSON of `ChargeLabels`; NULL for none. Open holds of a period may return their
-    // units to it.
+    // `labels` is the JSON of `ChargeLabels`; NULL for none. Open holds of a period may return
+    // their units to it.
     private static let metering = """
         ALTER TABLE transfers ADD COLUMN labels TEXT;
         ALTER TABLE holds ADD COLUMN labels TEXT;
@@ -436,5 +436,11 @@ extension Schema {
             WHERE holds.account = quotas.account AND state = 0
                 AND quota = quotas.name AND quota_day = quotas.day
         ), 0));
+        """
+
+    // An account is in the index until its end was put into the feed.
+    private static let planEnds = """
+        CREATE INDEX accounts_by_plan_end ON accounts (plan_expires_at, id)
+            WHERE plan_expires_at IS NOT NULL AND state = 0 AND plan <> 'free';
         """
 }

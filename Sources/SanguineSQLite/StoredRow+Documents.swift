@@ -12,8 +12,11 @@ extension DocumentRow: StoredRow {
         """
 
     /// Selects the documents of a kind and an account after an id.
+    ///
+    /// It names the index: SQLite would prefer the primary key, which leads through the documents
+    /// of all accounts.
     static let listOfAccountSQL = """
-        SELECT \(columns) FROM documents
+        SELECT \(columns) FROM documents INDEXED BY documents_by_account
         WHERE kind = ? AND id > ? AND account IS NOT NULL AND account = ? ORDER BY id LIMIT ?
         """
 

@@ -66,6 +66,7 @@ public struct SanguineServer: Service {
     ///   - mail: Sends the e-mails. Default: as the settings say.
     ///   - consumption: Answers the App Store's requests for consumption data. Default: `nil`, the
     ///     log contains the answers.
+    ///   - deviceCheck: Asks Apple's DeviceCheck about devices. Default: as the settings say.
     ///   - registry: The registry of metrics, which `/metrics` on the admin port exposes.
     ///   - log: The queue for the access log, which the settings can turn off, or `nil` for no
     ///     access log. Its dropped lines are exposed as a metric.
@@ -84,6 +85,7 @@ public struct SanguineServer: Service {
         functions: [ServerFunction] = [],
         mail: (any MailSender)? = nil,
         consumption: (any ConsumptionReporter)? = nil,
+        deviceCheck: (any DeviceCheckClient)? = nil,
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         log: LogQueue? = nil,
         logger: Logger = Logger(label: "sanguine"),
@@ -92,21 +94,21 @@ public struct SanguineServer: Service {
         onListening: @escaping @Sendable (Ports) async -> Void = { _ in }
     ) async throws {
         try settings.validate(with: functions)
-        let rules = try Self.rules(of: settings, registering: types)
         let readiness = Readiness(delay: delay)
         self.readiness = readiness
         authority = Authority(
             storage: LoggedStorage(storage, logger: logger, clock: delay) { readiness.saw($0) },
             keys: keys,
-            settings: rules,
+            settings: try Self.rules(of: settings, registering: types),
             clock: clock,
             keyServer: HTTPKeyServer(logger: logger),
+            deviceCheck: try deviceCheck
+                ?? settings.deviceCheck.load(clock: clock, delay: delay, logger: logger),
             delay: delay
         )
         try await Self.recover(authority, readiness, logger)
         await IndexBuilder(authority: authority, delay: delay, logger: logger).begin()
-        self.settings = settings
-        self.functions = functions
+        (self.settings, self.functions) = (settings, functions)
         self.adminTokens = (adminToken.map { [$0] } ?? []) + adminTokens
         uploads = UploadTimeouts(turns: settings.limits.requestTimeout.secondsRoundedUp)
         answers = .bytes(settings.limits.answerBytes)
@@ -123,15 +125,14 @@ public struct SanguineServer: Service {
         authority.switches.onChange { [live] in live.switched() }
         self.mail = MailDelivery(
             authority: authority,
-            sender: mail ?? settings.mail.sender(clock: delay),
+            sender: mail ?? settings.mail.sender(clock: delay, wall: clock),
             metrics: registry,
             logger: logger
         )
         authority.tokens.onEnd { [live] account in live.accessEnded(account) }
         (self.registry, self.log, self.logger) = (registry, log, logger)
         registry.expose(storage, log)
-        self.consumption = consumption
-        (self.clock, self.delay) = (clock, delay)
+        (self.consumption, self.clock, self.delay) = (consumption, clock, delay)
         self.onListening = onListening
     }
 
@@ -161,6 +162,7 @@ public struct SanguineServer: Service {
     ) throws(SettingsError) -> AuthoritySettings {
         var rules = AuthoritySettings(settings, registering: types)
         rules.appStore = try settings.appStore.load()
+        rules.attestation = try settings.attestation.load()
         let faults = rules.schema.faults
         guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
         return rules
@@ -536,8 +538,10 @@ extension AuthoritySettings {
         schema.register(types)
         unit = settings.accounts.unit
         grant = Int64(settings.accounts.grant)
+        loginsPerAccount = settings.accounts.logins
         recordsEvents = settings.events.areDelivered
         spendingPerDay = settings.spending.perDay.map { Int64($0) }
+        guestsPerHour = settings.limits.guestsPerHour
         bytesPerAccount = Int64(settings.limits.accountBytes)
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage

@@ -168,6 +168,35 @@ extension WireFingerprintTests {
                 #"{"deviceId":"d","deviceSecret":"s","language":"en","timeZone":"UTC"}"#
             ),
             (
+                AttestationChallenge(challenge: "c", expiresIn: 300),
+                #"{"challenge":"c","expiresIn":300}"#
+            ),
+            (
+                DeviceAttestation(keyId: "k", attestationObject: "o", challenge: "c"),
+                #"{"attestationObject":"o","challenge":"c","keyId":"k"}"#
+            ),
+            (
+                DeviceAssertion(keyId: "k", assertion: "a", challenge: "c"),
+                #"{"assertion":"a","challenge":"c","keyId":"k"}"#
+            ),
+            (
+                GuestRequest(
+                    deviceId: "d",
+                    deviceSecret: "s",
+                    attestation: .init(keyId: "k", attestationObject: "o", challenge: "c"),
+                    deviceCheckToken: "t"
+                ),
+                #"{"attestation":{"attestationObject":"o","challenge":"c","keyId":"k"},"#
+                    + #""deviceCheckToken":"t","deviceId":"d","deviceSecret":"s"}"#
+            ),
+            (
+                RefreshRequest(
+                    refreshToken: "r",
+                    assertion: .init(keyId: "k", assertion: "a", challenge: "c")
+                ),
+                #"{"assertion":{"assertion":"a","challenge":"c","keyId":"k"},"refreshToken":"r"}"#
+            ),
+            (
                 SignedIn(account: account, session: session),
                 #"{"account":\#(accountText),"session":\#(sessionText)}"#
             ),

@@ -15,6 +15,7 @@ struct PacedWriterTests {
         in folder: TestFolder,
         flush: @escaping (Int32) -> Int32 = { fsync($0) }
     ) throws -> [Int] {
+        try folder.create()
         let path = folder.file("large").path
         let file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
         try #require(file >= 0)

@@ -236,7 +236,8 @@ struct SQLiteMigrationTests {
         try await old.writeWithoutTransaction { try before.migrate($0) }
         for (account, kind) in [("01", "guest"), ("02", "registered")] {
             let insertion = """
-                INSERT INTO accounts (id, kind, time_zone, language, plan, settings, created_at, seq)
+                INSERT INTO accounts
+                    (id, kind, time_zone, language, plan, settings, created_at, seq)
                 VALUES (x'\(account)', '\(kind)', 'UTC', 'en', 'free', x'00', 1, 1);
                 INSERT INTO devices (id, secret_hash, account, created_at)
                 VALUES ('device of \(kind)', x'00', x'\(account)', 0);

@@ -177,7 +177,8 @@ struct StorageHealthTests {
         #expect(try await inspection.newestMoment() == nil)
         try await storage.onWriter(
             """
-            INSERT INTO transfers VALUES (1, x'00', x'00', 1, 1, 1, 1, 0, 'a', 5000, NULL);
+            INSERT INTO transfers VALUES (1, x'00', x'00', 1, 1, 1, 1, 0, 'a', 5000, NULL,
+                NULL);
             INSERT INTO operations VALUES (x'00', 'a', x'00', 1, NULL, 200, 1, x'00', 7000,
                 NULL, NULL);
             INSERT INTO accounts (id, kind, email, time_zone, language, display_name, plan,

@@ -5,7 +5,9 @@ extension LimitTexts {
     static let identity: [(String, String)] = {
         let settings = AuthoritySettings()
         return [
+            ("AuthoritySettings.guestsPerHour", count(settings.guestsPerHour)),
             ("AuthoritySettings.mergedGuestsPerAccount", count(settings.mergedGuestsPerAccount)),
+            ("AuthoritySettings.loginsPerAccount", count(settings.loginsPerAccount)),
             ("AuthoritySettings.appName", settings.appName),
             ("AuthoritySettings.passwordCost", "32 MiB"),
             ("AuthoritySettings.emailCodeLife", time(settings.emailCodeLife)),
@@ -18,9 +20,14 @@ extension LimitTexts {
             ("EmailLimits.codesPerEmail", count(EmailLimits.codesPerEmail)),
             ("EmailLimits.codesPerAddress", count(EmailLimits.codesPerAddress)),
             ("EmailLimits.codeWindow", time(EmailLimits.codeWindow)),
+            ("GuestLimit.window", time(GuestLimit.window)),
+            ("AttestationChallenges.life", time(AttestationChallenges.life)),
+            ("CBORItem.bytesLimit", bytes(CBORItem.bytesLimit)),
+            ("CBORItem.itemsLimit", count(CBORItem.itemsLimit)),
             ("IdentityTokens.Limits.tokenBytes", bytes(IdentityTokens.Limits.tokenBytes)),
             ("IdentityTokens.Limits.age", time(IdentityTokens.Limits.age)),
             ("IdentityTokens.Limits.leeway", time(IdentityTokens.Limits.leeway)),
+            ("MoveCommands.codesPerAccount", count(MoveCommands.codesPerAccount)),
             ("MoveCodeText.length", count(MoveCodeText.length)),
             ("PasswordHasher.limit", count(PasswordHasher.limit)),
             ("AccountExport.pageRows", count(AccountExport.pageRows)),

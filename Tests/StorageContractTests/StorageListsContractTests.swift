@@ -118,6 +118,30 @@ struct StorageListsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
+    func `active accounts with ending plans are listed, the soonest first`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            let ids = (1...6).map { Identifier.numbered(UInt64($0)) }
+            let ends: [Timestamp?] = [.at(30), .at(10), nil, .at(10), .at(5), .at(5)]
+            for (id, end) in zip(ids, ends) {
+                var row = AccountRow.sample(id)
+                row.profile.plan = id == ids[4] ? .free : .premium
+                row.planExpiresAt = end
+                row.state = id == ids[5] ? .merged(into: ids[0]) : .active
+                try await storage.store(.put(.account(row)))
+            }
+            func due(_ moment: Timestamp, _ limit: Int = 10) async throws -> [Identifier] {
+                try await storage.accounts(withPlansEndingBy: moment, limit: limit).map(\.id)
+            }
+            #expect(try await due(.at(9)) == [])
+            #expect(try await due(.at(10)) == [ids[1], ids[3]])
+            #expect(try await due(.at(99)) == [ids[1], ids[3], ids[0]])
+            #expect(try await due(.at(99), 1) == [ids[1]])
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
     func `open holds are listed by expiry, up to the given time`(
         driver: StorageDriver
     ) async throws {

@@ -101,6 +101,13 @@ extension StorageDecorator {
     }
 
     package func accounts(
+        withPlansEndingBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [AccountRow] {
+        try await inner.accounts(withPlansEndingBy: moment, limit: limit)
+    }
+
+    package func accounts(
         withGrantsExpiringBy moment: Timestamp,
         limit: Int
     ) async throws(StorageError) -> [Identifier] {

@@ -35,6 +35,7 @@ extension RecordedNetwork.Traffic {
     private struct Pushed: Decodable { let operations: [JSONValue] }
 
     private static func decode<Value: Decodable>(_ type: Value.Type, _ body: Data) -> Value? {
-        try? JSONDecoder().decode(type, from: body)
+        // The body of another exchange is not counted.
+        do { return try JSONDecoder().decode(type, from: body) } catch { return nil }
     }
 }

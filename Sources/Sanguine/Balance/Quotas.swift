@@ -30,7 +30,7 @@ public struct Quotas: Sendable {
     /// The uses that counted on this device and were then refused by the authority: one element for
     /// each later refusal.
     ///
-    /// It continues with the next user, and ends when the client is closed. A refused use is also in
-    /// the tray of the ``Outbox``, where it can be retried or discarded, also after a restart.
+    /// It continues with the next user, and ends when the client is closed. A refused use is also
+    /// in the tray of the ``Outbox``, where it can be retried or discarded, also after a restart.
     public var refusals: AsyncStream<QuotaRefusal> { users.services.quotaRefusals.stream() }
 }

@@ -274,8 +274,8 @@ extension SanguineClient {
     ///
     /// The units are visible as used at once, and as unused again if the server refuses. A request
     /// whose answer is lost is sent again under the same id, and counts once. Without a network the
-    /// method throws: the authority decides before the work begins. For work that must not wait, use
-    /// ``consumeOptimistically(_:amount:id:)``.
+    /// method throws: the authority decides before the work begins. For work that must not wait,
+    /// use ``consumeOptimistically(_:amount:id:)``.
     ///
     /// - Parameters:
     ///   - quota: The quota's name in the server's configuration.

@@ -47,6 +47,8 @@ final class SessionKeeper: Authorizer {
         var named: AccountKey?
         /// The device identity of the user's sessions if they are a guest.
         var guestDevice: String?
+        /// The wait before the next request for a guest, if the server has named one.
+        var pause: GuestPause?
         /// The reason why no more tokens are returned.
         var ending: SanguineError?
     }
@@ -64,6 +66,7 @@ final class SessionKeeper: Authorizer {
     private let vault: any IdentityVault
     private let analytics: ClientAnalytics?
     private let schedule: RetrySchedule
+    private let attestation: AttestationKeeper
 
     /// Restores the session that an earlier process left in the user's store; without a server, the
     /// user is the one that the app has named.
@@ -82,6 +85,7 @@ final class SessionKeeper: Authorizer {
         self.store = store
         self.vault = vault
         self.analytics = analytics
+        attestation = AttestationKeeper(configuration, exchange, store)
         let stored = try? store.state(Self.stateName).flatMap {
             try WireCoding.decode(StoredSession.self, from: $0)
         }
@@ -260,6 +264,11 @@ extension SessionKeeper {
             // Under the lock, so that no sign-out comes between this check and a request that signs
             // in.
             if let ending = guarded.ending { throw ending }
+            if guarded.state.mayCreateGuest,
+                let problem = guarded.pause?.problem(at: configuration.clock.now())
+            {
+                throw .problem(problem)
+            }
             switch event(&guarded.state) {
             case .refuse: throw .userChanged
             case .ended: throw .problem(.signInNeeded)
@@ -324,7 +333,10 @@ extension SessionKeeper {
             return session
         case .refresh(let token):
             let body = RefreshRequest(refreshToken: token)
-            let answer = try await post("/v1/sessions/refresh", body, as: Refreshed.self)
+            let response = try await attestation.send(body) { body throws(SanguineError) in
+                try await post("/v1/sessions/refresh", body)
+            }
+            let answer = try WireCoding.decode(Refreshed.self, from: response.body)
             guard let account else { throw .userChanged }
             var session = StoredSession(
                 answer.session,
@@ -388,6 +400,9 @@ extension SessionKeeper {
         if case .problem(let problem) = error { code = problem.code }
         let now = configuration.clock.now()
         let (landing, alive, outcome) = guarded.withLock { guarded in
+            if guarded.state.isCurrent(requestNumber), guarded.state.isCreatingGuest {
+                guarded.pause = GuestPause(error, at: now)
+            }
             let landing = guarded.state.failed(code, requestNumber: requestNumber)
             // If an early refresh has failed, the old token is valid until it expires.
             let alive = guarded.state.session.flatMap {
@@ -407,26 +422,10 @@ extension SessionKeeper {
 // MARK: - Actions
 
 extension SessionKeeper {
-    private func post<Answer: Decodable>(
-        _ path: String,
-        _ body: some Encodable,
-        as type: Answer.Type
-    ) async throws(SanguineError) -> Answer {
-        try WireCoding.decode(type, from: try await post(path, body).body)
-    }
-
     /// Requests the account of the device: its guest, or the account that it has become.
-    ///
-    /// A sign-out may not have reached the server, for which the device is still signed in to the
-    /// former user's account. Then that session is ended first, so that the next user is a guest.
     private func guest(_ body: GuestRequest) async throws(SanguineError) -> SignedIn {
-        var response = try await postGuest(body)
-        var answer = try WireCoding.decode(SignedIn.self, from: response.body)
-        if answer.account.kind == .registered, guarded.withLock({ $0.state.hasNoUserYet }) {
-            try await endSession(answer.session.accessToken)
-            response = try await postGuest(body)
-            answer = try WireCoding.decode(SignedIn.self, from: response.body)
-        }
+        let response = try await postGuest(body)
+        let answer = try WireCoding.decode(SignedIn.self, from: response.body)
         if response.status == 201 { analytics?.post(.guestCreated) }
         return answer
     }
@@ -435,23 +434,48 @@ extension SessionKeeper {
     private func postGuest(
         _ body: GuestRequest
     ) async throws(SanguineError) -> TransportResponse {
-        let path = "/v1/accounts/guest"
         guard let proof = await configuration.appTransactionProof() else {
-            return try await post(path, body)
+            return try await postAttested(body)
         }
         var proven = body
         proven.signedAppTransaction = proof.signedAppTransaction
         proven.deviceVerificationId = proof.deviceVerificationId
         do throws(SanguineError) {
-            return try await post(path, proven)
+            return try await postAttested(proven)
         } catch {
             guard error.refusesProof else { throw error }
             configuration.logger.warning(
                 "The server has refused the app transaction.",
                 metadata: ["reason": "\(error.code)"]
             )
-            return try await post(path, body)
+            return try await postAttested(body)
         }
+    }
+
+    private func postAttested(
+        _ body: GuestRequest
+    ) async throws(SanguineError) -> TransportResponse {
+        try await attestation.send(body) { body throws(SanguineError) in
+            try await postEndingFormer(body)
+        }
+    }
+
+    /// Sends a request for a guest, and again if it has found the account of a former user.
+    ///
+    /// A sign-out may not have reached the server, for which the device is still signed in to the
+    /// former user's account. Then that session is ended first, so that the next user is a guest.
+    /// The server accepts the same attestation for both requests.
+    private func postEndingFormer(
+        _ body: GuestRequest
+    ) async throws(SanguineError) -> TransportResponse {
+        let path = "/v1/accounts/guest"
+        let response = try await post(path, body)
+        let answer = try WireCoding.decode(SignedIn.self, from: response.body)
+        guard answer.account.kind == .registered, guarded.withLock({ $0.state.hasNoUserYet }) else {
+            return response
+        }
+        try await endSession(answer.session.accessToken)
+        return try await post(path, body)
     }
 
     private func post(

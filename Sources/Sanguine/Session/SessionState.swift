@@ -97,6 +97,15 @@ struct SessionState: Sendable {
     /// Whether a token may be requested, although this may create a guest.
     var maySignIn: Bool { !isSignedOut || account != nil }
 
+    /// Whether the next request would be one for a guest.
+    var mayCreateGuest: Bool { session == nil && phase == .idle && maySignIn }
+
+    /// Whether a request for a guest is running.
+    var isCreatingGuest: Bool {
+        guard case .requesting(.guest, _) = phase else { return false }
+        return true
+    }
+
     /// Allows the creation of a guest, because the app has made a request that needs an account.
     mutating func allowSignIn() { isSignedOut = false }
 
@@ -192,7 +201,7 @@ struct SessionState: Sendable {
 
     /// The server's reasons that no later refresh can overcome.
     private static let endings: Set<ProblemCode> = [
-        .refreshReused, .refreshInvalid, .sessionEnded, .unauthenticated,
+        .refreshReused, .refreshInvalid, .sessionEnded, .unauthenticated, .attestationFailed,
     ]
 
     private mutating func start(_ request: Request) -> Need {

@@ -67,6 +67,10 @@ enum SessionLimits {
     /// The time that ``SanguineClient/Configuration/appTransaction`` may take before a guest is
     /// created without it.
     static let proofTimeout = Duration.seconds(5)
+    /// The time that a method of ``SanguineClient/Configuration/deviceAttestor`` may take.
+    static let attestationTimeout = Duration.seconds(40)
+    /// The longest wait before a guest is requested again, whatever the server names.
+    static let guestPause = Duration.seconds(3_600)
     /// The timeout of an export's first bytes.
     static let exportTimeout = Duration.seconds(60)
     /// The timeout of the request that ends a session; the sign-out itself does not wait for it.

@@ -149,8 +149,8 @@ extension RunningCall {
 extension PushDraft {
     /// Runs mutations of the server as one change.
     ///
-    /// - Throws: ``Refusal`` for changes that are refused or exceed a limit, an ``IncompleteIndex``,
-    ///   or the storage's error. Nothing was changed then.
+    /// - Throws: ``Refusal`` for changes that are refused or exceed a limit, an
+    ///   ``IncompleteIndex``, or the storage's error. Nothing was changed then.
     fileprivate mutating func run(
         _ mutations: [any RecordMutation],
         as operation: Identifier

@@ -240,7 +240,8 @@ public final class AccessTokens: Sendable {
     /// Whether the pass is valid, as far as this process knows without asking the storage.
     ///
     /// A pass stays valid until its token expires or its session ends, or until the storage must be
-    /// asked again: after a review of its account, or more than ``capacity`` ends of other sessions.
+    /// asked again: after a review of its account, or more than ``capacity`` ends of other
+    /// sessions.
     public func isValid(_ pass: AccessPass) -> Bool { (try? isKnown(pass)) == true }
 
     /// Removes the verified tokens and the counted ends of sessions, as a restart does.

@@ -1,31 +1,42 @@
 import SanguineModel
 import Synchronization
 
-/// Limits how often codes are tried, by address and in total.
+/// Limits how often an address tries codes.
 ///
-/// Invariants: `counts` has only addresses of the current minute, at most `total` of them.
+/// There is no limit for all addresses together: strangers could use it up, and lock out everyone.
+/// Codes are long enough that the attempts of all addresses together do not matter.
+///
+/// Invariants: `counts` has only addresses of the current minute, at most ``addresses`` of them and
+/// ``groups`` more.
 ///
 /// Mutable state: `state`, guarded by its mutex.
 final class AttemptLimiter: Sendable {
+    /// The number of addresses that are counted by themselves: 65,536.
+    static let addresses = 1 << 16
+    /// The number of groups into which further addresses of a minute are divided: 4,096.
+    static let groups = 1 << 12
+
+    private enum Counted: Hashable {
+        case address(String)
+        /// The hash has a secret seed, so that an attacker cannot choose the group of a victim.
+        case group(Int)
+    }
+
     private struct State {
         var minute: Int64 = .min
-        var sum = 0
-        var counts: [String: Int] = [:]
+        var counts: [Counted: Int] = [:]
     }
 
     private let perAddress: Int
-    private let total: Int
     private let state = Mutex(State())
 
     /// Creates a limiter.
     ///
-    /// - Parameters:
-    ///   - perAddress: The attempts of an address per minute.
-    ///   - total: The attempts of all addresses per minute.
-    init(perAddress: Int, total: Int) {
-        self.perAddress = perAddress
-        self.total = total
-    }
+    /// - Parameter perAddress: The attempts of an address per minute.
+    init(perAddress: Int) { self.perAddress = perAddress }
+
+    /// The number of counters, for tests.
+    var count: Int { state.withLock { $0.counts.count } }
 
     /// Counts an attempt.
     ///
@@ -35,10 +46,13 @@ final class AttemptLimiter: Sendable {
         let minute = milliseconds / 60_000
         let isAdmitted = state.withLock { state in
             if state.minute != minute { state = State(minute: minute) }
-            let own = state.counts[address ?? ""] ?? 0
-            guard own < perAddress, state.sum < total else { return false }
-            state.counts[address ?? ""] = own + 1
-            state.sum += 1
+            var counted = Counted.address(address ?? "")
+            if state.counts[counted] == nil, state.counts.count >= Self.addresses {
+                counted = .group(abs((address ?? "").hashValue % Self.groups))
+            }
+            let own = state.counts[counted] ?? 0
+            guard own < perAddress else { return false }
+            state.counts[counted] = own + 1
             return true
         }
         guard isAdmitted else {

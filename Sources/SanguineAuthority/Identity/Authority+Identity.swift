@@ -19,35 +19,33 @@ extension Authority {
     /// session ends.
     ///
     /// The secret of a device opens its guest, and a registered account as long as the device has
-    /// access to it: until a sign-out, a registration or a new password elsewhere. With a signed app
-    /// transaction, a new device finds the guest of its Apple account.
+    /// access to it: until a sign-out, a registration or a new password elsewhere. With a signed
+    /// app transaction, a new device finds the guest of its Apple account.
     ///
+    /// - Parameters:
+    ///   - request: The device.
+    ///   - address: The address whose new guests are counted, as in
+    ///     ``AuthoritySettings/guestsPerHour``; IPv6 addresses by their /64. Default: none.
+    /// - Returns: The account with a new session.
     /// - Throws: `invalid_content`, `purchase_invalid`, `purchase_foreign`,
-    ///   `device_secret_mismatch`.
-    public func guest(_ request: GuestRequest) async throws(Problem) -> GuestOutcome {
+    ///   `attestation_failed`, `device_secret_mismatch`, `rate_limited`.
+    public func guest(
+        _ request: GuestRequest,
+        from address: String? = nil
+    ) async throws(Problem) -> GuestOutcome {
         var device = try check(request)
+        device.limit = guestLimit(address)
+        // Finds a known device, the common case, without a turn of the writer.
+        var found = try await found(device)
+        var bits = try await verify(&device, request, found)
         for _ in 0..<Self.guestAttempts {
-            // Finds a known device, the common case, without a turn of the writer.
-            let (accounts, opened) = try await found(device)
-            if request.signedAppTransaction == nil, let opened {
-                guard let outcome = try await open(device, opened, of: accounts) else { continue }
+            if let outcome = try await admit(device, request, found) {
+                await markDevice(request, bits)
                 return outcome
             }
-            device.app = try await appTransaction(of: request)
-            switch try await perform(identity.guest(device, of: accounts)) {
-            case .created(let account, let session, let head):
-                let signedIn = SignedIn(
-                    account: account.profile,
-                    session: try await issue(session)
-                )
-                return GuestOutcome(signedIn: signedIn, isNew: true, head: head)
-            case .known(let account):
-                let accounts =
-                    account == opened ? accounts : IdentityCommands.DeviceAccounts(own: account)
-                guard let outcome = try await open(device, account, of: accounts) else { continue }
-                return outcome
-            case .moved: continue
-            }
+            found = try await self.found(device)
+            // The access of the device has ended in the meantime.
+            if found.isNew, !device.isNew { bits = try await verify(&device, request, found) }
         }
         throw Problem(.overloaded, "Send the request again.", retryAfter: 1)
     }
@@ -55,24 +53,96 @@ extension Authority {
     /// Several devices of one Apple account may start for the first time at once.
     private static let guestAttempts = 8
 
-    /// Returns the accounts of a device, and the one that its secret opens; `nil` for none.
+    /// The rows of a device.
+    private struct FoundDevice {
+        var accounts = IdentityCommands.DeviceAccounts()
+        /// The account that its secret opens; `nil` for none.
+        var opened: Identifier?
+        /// Whether it is known, and has sent another secret.
+        var hasOtherSecret = false
+        /// The rows that were read first, with the guests of its address.
+        var loaded: Loaded
+
+        /// Whether it becomes a new guest, unless its app transaction finds one.
+        var isNew: Bool { opened == nil && !hasOtherSecret }
+    }
+
+    /// Finds a device, its accounts, and the one that its secret opens.
     private func found(
         _ device: IdentityCommands.Device
-    ) async throws(Problem) -> (IdentityCommands.DeviceAccounts, opened: Identifier?) {
+    ) async throws(Problem) -> FoundDevice {
         func load(_ keys: [Key]) async throws(Problem) -> Loaded {
             try await read { storage throws(StorageError) in try await storage.load(keys) }
         }
-        guard let row = try await load([.device(device.id)]).device(device.id) else {
-            return (IdentityCommands.DeviceAccounts(), nil)
+        let first = try await load([.device(device.id)] + (device.limit.map { [$0.key] } ?? []))
+        var found = FoundDevice(loaded: first)
+        guard let row = first.device(device.id) else { return found }
+        found.accounts.own = row.account
+        var loaded = try await load(found.accounts.keys)
+        while found.accounts != loaded.accounts(of: row) {
+            found.accounts = loaded.accounts(of: row)
+            loaded = try await load(found.accounts.keys)
         }
-        var accounts = IdentityCommands.DeviceAccounts(own: row.account)
-        var loaded = try await load(accounts.keys)
-        if loaded.accounts(of: row).heir != nil {
-            accounts = loaded.accounts(of: row)
-            loaded = try await load(accounts.keys)
+        found.hasOtherSecret = !row.hasSecret(hash: device.secretHash)
+        found.opened = found.hasOtherSecret ? nil : row.opens(loaded)?.id
+        return found
+    }
+
+    /// Verifies the proof of a device, and asks Apple about it, for the account that it opens or
+    /// the guest that it becomes.
+    private func verify(
+        _ device: inout IdentityCommands.Device,
+        _ request: GuestRequest,
+        _ found: FoundDevice
+    ) async throws(Problem) -> DeviceCheckBits? {
+        device.isNew = found.isNew
+        // A device with a wrong secret is refused later, before its proof counts.
+        guard !found.hasOtherSecret else { return nil }
+        // Refused before a signature is verified or Apple is asked; the command counts.
+        if device.isNew, request.signedAppTransaction == nil {
+            _ = try device.limit?.counting(found.loaded, at: clock.now())
         }
-        let opened = row.hasSecret(hash: device.secretHash) ? row.opens(loaded)?.id : nil
-        return (accounts, opened)
+        device.proof = try await proof(of: request, isNew: device.isNew)
+        let bits = try await deviceCheck(request, isNew: device.isNew)
+        device.hasHadGrant = bits?.hasHadGrant ?? false
+        return bits
+    }
+
+    /// Signs a device in to its account, or creates it; returns `nil` if it was changed in the
+    /// meantime.
+    private func admit(
+        _ device: IdentityCommands.Device,
+        _ request: GuestRequest,
+        _ found: FoundDevice
+    ) async throws(Problem) -> GuestOutcome? {
+        if request.signedAppTransaction == nil, let opened = found.opened {
+            return try await open(device, opened, of: found.accounts)
+        }
+        var device = device
+        device.app = try await appTransaction(of: request)
+        switch try await perform(identity.guest(device, of: found.accounts)) {
+        case .created(let account, let session, let head):
+            let signedIn = SignedIn(
+                account: account.profile,
+                session: try await issue(session)
+            )
+            return GuestOutcome(signedIn: signedIn, isNew: true, head: head)
+        case .known(let account):
+            let accounts =
+                account == found.opened
+                ? found.accounts : IdentityCommands.DeviceAccounts(own: account)
+            return try await open(device, account, of: accounts)
+        case .moved:
+            return nil
+        }
+    }
+
+    private func guestLimit(_ address: String?) -> GuestLimit? {
+        guard let address, settings.guestsPerHour > 0 else { return nil }
+        return GuestLimit(
+            count: settings.guestsPerHour,
+            id: emailSecrets.name(of: "guests of \(address)")
+        )
     }
 
     /// Signs a device in to the account that its secret opens; returns `nil` if it does not.
@@ -96,7 +166,7 @@ extension Authority {
     /// Rotates a refresh token.
     ///
     /// - Throws: `refresh_invalid`, `refresh_reused` (the whole family is then ended),
-    ///   `session_ended`.
+    ///   `session_ended`, `attestation_failed`.
     public func refresh(_ request: RefreshRequest) async throws(Problem) -> Session {
         guard let token = RefreshToken(request.refreshToken, key: keys.refreshKey) else {
             throw .refreshInvalid
@@ -105,7 +175,8 @@ extension Authority {
             try await storage.load([.session(token.session)])
         }
         guard let account = found.session(token.session)?.account else { throw .refreshInvalid }
-        switch try await perform(identity.refresh(token, of: account)) {
+        let proof = try await refreshProof(of: request)
+        switch try await perform(identity.refresh(token, of: account, proof)) {
         case .rotated(let session):
             return try await issue(session)
         case .reused(let session):
@@ -116,6 +187,17 @@ extension Authority {
                 "Sign in again: the token was used before, so this session was ended for safety."
             )
         }
+    }
+
+    private func refreshProof(
+        of request: RefreshRequest
+    ) async throws(Problem) -> IdentityCommands.RefreshProof? {
+        var proof: DeviceProof?
+        if let assertion = request.assertion {
+            proof = try await self.proof(assertion, for: request.refreshToken)
+        }
+        guard let rules = settings.attestation else { return nil }
+        return IdentityCommands.RefreshProof(proof: proof, isDemanded: rules.demandsAssertions)
     }
 
     /// Ends the session with its access and refresh tokens, and the access of its device to a

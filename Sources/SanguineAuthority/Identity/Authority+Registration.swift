@@ -37,7 +37,8 @@ extension Authority {
     ///
     /// - Parameters:
     ///   - identity: The caller.
-    ///   - proof: The proof that the command checks; `nil` if the request was proved in another way.
+    ///   - proof: The proof that the command checks; `nil` if the request was proved in another
+    ///     way.
     /// - Returns: The session with its device.
     /// - Throws: `overloaded` or `internal_fault` if the storage fails.
     func caller(
@@ -112,17 +113,19 @@ extension IdentityCommands {
     ///   - email: The address that the profile shows; `nil` to leave it.
     ///   - account: The account.
     ///   - caller: The session that asks; `nil` if the request has none.
+    ///   - replaced: The login that the caller removes in the same transaction. Default: none.
     /// - Returns: The command. It refuses with `credentials_invalid`, `session_ended`,
-    ///   `email_taken` or `identity_taken`.
+    ///   `email_taken`, `identity_taken`, or `invalid_content` for one login too many.
     func register(
         _ login: Login.Name,
         password: String?,
         email: String?,
         _ account: Identifier,
-        by caller: Caller?
+        by caller: Caller?,
+        replacing replaced: Login.Name? = nil
     ) -> Command<Registration> {
         let keys = profileKeys(account) + [Login.key(login.text)] + (caller?.keys ?? [])
-        return Command(keys: keys) { loaded throws(Problem) in
+        return Command(keys: keys) { loaded, reader throws(Problem) in
             guard var row = loaded.account(account), row.state == .active,
                 var feed = loaded.balance(account)
             else { throw .noAccount }
@@ -130,6 +133,9 @@ extension IdentityCommands {
             let wasGuest = row.profile.kind == .guest
             let known = try loaded.document(Login.self, login.text)
             if let known, known.account != account { throw .taken(login) }
+            if known == nil, !wasGuest {
+                try checkRoom(for: account, replacing: replaced, reader)
+            }
             let bound = Login(
                 name: login.text,
                 account: account,
@@ -167,6 +173,31 @@ extension IdentityCommands {
             return try proof.check(loaded, in: row, at: now)
         }
         guard loaded.session(caller.session)?.isOpen(in: row) == true else { throw .sessionOver }
+    }
+
+    /// Checks that an account can have one more login.
+    private func checkRoom(
+        for account: Identifier,
+        replacing replaced: Login.Name?,
+        _ reader: any RecordReader
+    ) throws(Problem) {
+        let rows: OwnedRows
+        do {
+            rows = try reader.ownedRows(of: account)
+        } catch {
+            // The driver fails the command.
+            throw Problem(.internalFault, "Send the request again: it takes effect once.")
+        }
+        let logins = rows.documents.count { $0.kind == .login && $0.id != replaced?.text }
+        guard logins < max(1, settings.loginsPerAccount) else {
+            throw Problem(
+                .invalidContent,
+                """
+                Sign in with one of the account's logins: it has \(logins), and at most \
+                \(settings.loginsPerAccount) are possible.
+                """
+            )
+        }
     }
 
     /// Returns the sessions as ended.

@@ -71,7 +71,8 @@ extension Authority {
         return await eraBegan(of: account)
     }
 
-    /// Ends what earlier eras of an account have in this process, and marks their sessions as ended.
+    /// Ends what earlier eras of an account have in this process, and marks their sessions as
+    /// ended.
     ///
     /// Call it after the era is stored. The marks are no condition for the end of the sessions, so
     /// an error of the storage is not reported: the remaining sessions expire unmarked.

@@ -17,16 +17,18 @@ import SanguineModel
 extension DeviceRow {
     /// Returns the account that the device's secret opens; `nil` for none.
     ///
-    /// - Parameter loaded: The device's account, and the one of which it is an alias.
+    /// - Parameter loaded: The device's account, and those that lead from it to the one that has its
+    ///   data.
     /// - Returns: The account.
     func opens(_ loaded: Loaded) -> AccountRow? {
         guard let own = loaded.account(account) else { return nil }
         switch own.state {
         case .active:
             return own.profile.kind == .guest || era == own.era ? own : nil
-        case .merged(let other):
+        case .merged:
             // The era is one of the alias, and says nothing about a registered account.
-            guard let row = loaded.account(other), row.state == .active,
+            guard let row = loaded.accounts(of: self).heirs.last.flatMap(loaded.account),
+                row.state == .active,
                 row.profile.kind == .guest
             else { return nil }
             return row

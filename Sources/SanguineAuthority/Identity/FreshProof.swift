@@ -49,11 +49,4 @@ extension Problem {
             """
         )
     }
-
-    static var proofWrong: Problem {
-        Problem(
-            .credentialsInvalid,
-            "Send the newest refresh token of this session as 'refreshToken'."
-        )
-    }
 }

@@ -15,6 +15,15 @@ struct IdentityCommands: Sendable {
         var deviceName: String?
         /// The app transaction of its Apple account; `nil` for none.
         var app: Authority.KnownAppTransaction?
+        /// The limit on new guests of its address; `nil` for none.
+        var limit: GuestLimit?
+        /// Whether its secret opened no account when its proof was verified, so that it may become
+        /// a new guest.
+        var isNew = true
+        /// Its attestation or assertion; `nil` for none.
+        var proof: DeviceProof?
+        /// Whether DeviceCheck says that the device has had the grant of a new guest.
+        var hasHadGrant = false
     }
 
     /// The result of a guest's command.
@@ -29,10 +38,12 @@ struct IdentityCommands: Sendable {
     struct DeviceAccounts: Hashable, Sendable {
         /// The account to which the device belongs; `nil` for an unknown device.
         var own: Identifier?
-        /// The account of which ``own`` is an alias; `nil` for none.
-        var heir: Identifier?
+        /// The accounts that lead from ``own`` to the one that has its data now.
+        ///
+        /// Each account is an alias of the next one; at most ``Authority/aliasSteps``.
+        var heirs: [Identifier] = []
 
-        var keys: [Key] { [own, heir].compactMap(\.self).map(Key.account) }
+        var keys: [Key] { ((own.map { [$0] } ?? []) + heirs).map(Key.account) }
     }
 
     /// Creates the device's account, its first balance and a session, unless the device's secret
@@ -55,53 +66,53 @@ struct IdentityCommands: Sendable {
             if let known {
                 guard known.hasSecret(hash: device.secretHash) else { throw .otherSecret }
                 guard accounts == loaded.accounts(of: known) else { return Decision(.moved) }
-                if let account = known.opens(loaded) {
-                    return Decision(
-                        .known(account.id),
-                        changes: try linked(device, to: account.id, loaded)
-                    )
-                }
+                if let account = known.opens(loaded) { return Decision(.known(account.id)) }
             }
+            guard device.isNew else { return Decision(.moved) }
             if let app = device.app {
                 let guest = try loaded.document(
                     AppTransactionGuest.self,
                     AppTransactionGuest.id(app.id)
                 )
                 guard guest?.account == app.account else { return Decision(.moved) }
-                if let found = app.account.flatMap(loaded.account), found.state == .active,
-                    found.profile.kind == .guest
-                {
-                    return Decision(
-                        .known(found.id),
-                        changes: [.put(.device(row(of: device, found.id).given(found)))]
-                    )
+                if let found = app.current.flatMap(loaded.account) {
+                    // It was merged since it was looked up.
+                    if case .merged = found.state { return Decision(.moved) }
+                    if found.state == .active, found.profile.kind == .guest {
+                        return Decision(
+                            .known(found.id),
+                            changes: [
+                                .put(.device(row(of: device, found.id).given(found))),
+                                .put(AppTransactionGuest(id: app.id, account: found.id)),
+                            ] + (try device.proof?.apply(to: device.id, of: found.id, loaded) ?? [])
+                        )
+                    }
                 }
             }
-            // The device or its Apple account has had the grant already.
-            let isFirst = known == nil && device.app?.account == nil
+            // The device has had the grant already.
             let former = try loaded.document(DeviceGrant.self, hadGrant)
-            let grant = isFirst && former == nil ? settings.grant : 0
-            let id = newcomer ?? Identifier(at: now)
-            let (account, session, draft) = created(device, as: id, grant: grant)
-            // The balance is stored even without a grant, because every account must have one.
-            let ledger = grant > 0 ? draft.changes : [.put(.balance(draft.balance))]
-            return Decision(
-                .created(account, session, head: draft.balance.head),
-                changes: [.put(.device(row(of: device, id))), .put(.account(account))] + ledger
-                    + [
-                        .put(.session(session)),
-                        .event(AnalyticsEvent(.accountCreated, of: id, at: now)),
-                    ] + (try linked(device, to: id, loaded))
+            return try create(
+                device,
+                newcomer ?? Identifier(at: now),
+                hasHadGrant: known != nil || former != nil,
+                loaded
             )
         }
     }
 
-    /// Returns a new guest with its session and its first balance.
-    private func created(
+    /// Creates the account of a device.
+    private func create(
         _ device: Device,
-        as id: Identifier,
-        grant: Int64
-    ) -> (AccountRow, SessionRow, LedgerDraft) {
+        _ id: Identifier,
+        hasHadGrant: Bool,
+        _ loaded: Loaded
+    ) throws(Problem) -> Decision<Guest> {
+        let counted = try device.limit.map { limit throws(Problem) in
+            try limit.counting(loaded, at: now)
+        }
+        // The Apple account may have had the grant, or the device before it was erased.
+        let isFirst = !hasHadGrant && !device.hasHadGrant && device.app?.account == nil
+        let grant = isFirst ? settings.grant : 0
         let account = AccountRow(
             profile: Account(
                 id: id,
@@ -125,7 +136,18 @@ struct IdentityCommands: Sendable {
             now: now
         )
         if grant > 0 { draft.grant(grant, reason: "welcome") }
-        return (account, newSession(for: account, of: device), draft)
+        let session = newSession(for: account, of: device)
+        // The balance is stored even without a grant, because every account must have one.
+        let ledger = grant > 0 ? draft.changes : [.put(.balance(draft.balance))]
+        return Decision(
+            .created(account, session, head: draft.balance.head),
+            changes: [.put(.device(row(of: device, id))), .put(.account(account))] + ledger
+                + [
+                    .put(.session(session)),
+                    .event(AnalyticsEvent(.accountCreated, of: id, at: now)),
+                ] + (try linked(device, to: id, loaded)) + (counted.map { [$0] } ?? [])
+                + (try proved(device, session, loaded))
+        )
     }
 
     private func row(of device: Device, _ account: Identifier) -> DeviceRow {
@@ -138,9 +160,23 @@ struct IdentityCommands: Sendable {
     }
 
     private func keys(of device: Device) -> [Key] {
-        guard let app = device.app else { return [.device(device.id)] }
+        let keys =
+            [.device(device.id)] + (device.limit.map { [$0.key] } ?? [])
+            + (device.proof?.keys(of: device.id) ?? [])
+        guard let app = device.app else { return keys }
         let guest = AppTransactionGuest.key(AppTransactionGuest.id(app.id))
-        return [.device(device.id), guest] + (app.account.map { [.account($0)] } ?? [])
+        return keys + [guest] + (app.current.map { [.account($0)] } ?? [])
+    }
+
+    /// Returns the changes of the proof of a device, and binds its session to the key.
+    private func proved(
+        _ device: Device,
+        _ session: SessionRow,
+        _ loaded: Loaded
+    ) throws(Problem) -> [Change] {
+        guard let proof = device.proof else { return [] }
+        return try proof.apply(to: device.id, of: session.account, loaded)
+            + [DeviceProof.bind(session, to: proof.key.id)]
     }
 
     /// Returns the change by which the app transaction of a device finds the account; none if it
@@ -152,7 +188,7 @@ struct IdentityCommands: Sendable {
     ) throws(Problem) -> [Change] {
         guard let app = device.app else { return [] }
         let known = try loaded.document(AppTransactionGuest.self, AppTransactionGuest.id(app.id))
-        if let known, let row = loaded.account(known.account), row.state == .active,
+        if known != nil, let row = app.current.flatMap(loaded.account), row.state == .active,
             row.profile.kind == .guest
         {
             return []
@@ -189,14 +225,15 @@ struct IdentityCommands: Sendable {
         }
     }
 
-    /// Creates a session of the account that the secret of a device opens.
+    /// Creates a session of the account that the secret of a device opens, and applies the proof of
+    /// the device.
     ///
     /// - Parameters:
     ///   - device: The device.
     ///   - account: The account that it opens.
     ///   - accounts: The accounts of the device.
-    /// - Returns: The command. Its outcome is `nil` if the device does not open the account any more,
-    ///   or belongs to another one.
+    /// - Returns: The command. Its outcome is `nil` if the device does not open the account any
+    ///   more, or belongs to another one. It refuses with `attestation_failed`.
     func open(
         _ device: Device,
         _ account: Identifier,
@@ -204,7 +241,7 @@ struct IdentityCommands: Sendable {
     ) -> Command<SignIn?> {
         let enter = signIn(account, of: device)
         return Command(
-            keys: enter.keys + [.device(device.id)] + accounts.keys,
+            keys: enter.keys + keys(of: device) + accounts.keys,
             surplus: enter.surplus
         ) { loaded, reader throws(Problem) in
             guard let known = loaded.device(device.id),
@@ -212,7 +249,11 @@ struct IdentityCommands: Sendable {
                 accounts == loaded.accounts(of: known), known.opens(loaded)?.id == account
             else { return Decision(nil) }
             let decided = try enter.decide(loaded, reader)
-            return Decision(decided.outcome, changes: decided.changes)
+            return Decision(
+                decided.outcome,
+                changes: decided.changes + (try linked(device, to: account, loaded))
+                    + (try proved(device, decided.outcome.session, loaded))
+            )
         }
     }
 
@@ -229,9 +270,18 @@ struct IdentityCommands: Sendable {
     /// - Parameters:
     ///   - token: The token.
     ///   - account: The account of its session, which never changes.
-    /// - Returns: The command. It refuses with `refresh_invalid` or `session_ended`.
-    func refresh(_ token: RefreshToken, of account: Identifier) -> Command<Rotation> {
-        Command(keys: [.session(token.session), .account(account)]) { loaded throws(Problem) in
+    ///   - proof: The assertion of the device. Default: `nil`; none is demanded.
+    /// - Returns: The command. It refuses with `refresh_invalid`, `session_ended` or
+    ///   `attestation_failed`.
+    func refresh(
+        _ token: RefreshToken,
+        of account: Identifier,
+        _ proof: RefreshProof? = nil
+    ) -> Command<Rotation> {
+        let keys =
+            [.session(token.session), .account(account)]
+            + (proof?.keys(of: token.session) ?? [])
+        return Command(keys: keys) { loaded throws(Problem) in
             guard var session = loaded.session(token.session),
                 token.generation <= session.generation, now < session.expiresAt
             else { throw .refreshInvalid }
@@ -245,13 +295,20 @@ struct IdentityCommands: Sendable {
                 session.generation += 1
                 session.rotatedAt = now
                 session.expiresAt = now + settings.refreshTokenLife
-                return Decision(.rotated(session), changes: [.put(.session(session))])
+                return Decision(
+                    .rotated(session),
+                    changes: [.put(.session(session))]
+                        + (try proof?.apply(to: session, loaded) ?? [])
+                )
             }
             // The response with the newest token may have been lost: until that token is used, its
             // predecessor receives it again.
             let isPredecessor = token.generation == session.generation - 1
             if isPredecessor, now - session.rotatedAt <= settings.rotationGrace {
-                return Decision(.rotated(session))
+                return Decision(
+                    .rotated(session),
+                    changes: try proof?.apply(to: session, loaded) ?? []
+                )
             }
             session.endedAt = now
             return Decision(.reused(session), changes: [.put(.session(session))])
@@ -333,20 +390,18 @@ extension Loaded {
     /// Returns the accounts of a device, as far as they were requested.
     func accounts(of device: DeviceRow) -> IdentityCommands.DeviceAccounts {
         var accounts = IdentityCommands.DeviceAccounts(own: device.account)
-        if case .merged(let heir) = account(device.account)?.state { accounts.heir = heir }
+        var last = device.account
+        while accounts.heirs.count < Authority.aliasSteps,
+            case .merged(let heir) = account(last)?.state
+        {
+            accounts.heirs.append(heir)
+            last = heir
+        }
         return accounts
     }
 }
 
 extension Problem {
-    static var refreshInvalid: Problem {
-        Problem(.refreshInvalid, "Sign in again: this refresh token is unknown or has expired.")
-    }
-
-    static var sessionOver: Problem {
-        Problem(.sessionEnded, "Sign in again: this session has ended.")
-    }
-
     fileprivate static var otherSecret: Problem {
         Problem(
             .deviceSecretMismatch,

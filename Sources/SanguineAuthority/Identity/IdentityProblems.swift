@@ -95,4 +95,22 @@ extension Problem {
             """
         )
     }
+
+    /// The refusal of a fresh proof with another refresh token than the newest.
+    static var proofWrong: Problem {
+        Problem(
+            .credentialsInvalid,
+            "Send the newest refresh token of this session as 'refreshToken'."
+        )
+    }
+
+    /// The refusal of a refresh token that is unknown or expired.
+    static var refreshInvalid: Problem {
+        Problem(.refreshInvalid, "Sign in again: this refresh token is unknown or has expired.")
+    }
+
+    /// The refusal of an ended session.
+    static var sessionOver: Problem {
+        Problem(.sessionEnded, "Sign in again: this session has ended.")
+    }
 }

@@ -6,8 +6,11 @@ import SanguineModel
 enum MoveCodeText {
     /// Digits and letters without 0, 1, I, L, O and U, which are mistaken for others.
     static let alphabet = Array("23456789ABCDEFGHJKMNPQRSTVWXYZ")
-    /// The number of characters, which stand for 39 bits.
-    static let length = 8
+    /// The number of characters, which stand for 49 bits.
+    ///
+    /// Attempts are limited by address only. Ten thousand addresses that try ten codes a minute each
+    /// find one of a thousand open codes within an hour with a probability of 1 in 98,000.
+    static let length = 10
 
     /// Returns a code from the system's random numbers.
     static func random() -> String {
@@ -68,6 +71,8 @@ struct CurrentMoveCode: StoredDocument, Hashable {
 struct MoveCommands: Sendable {
     /// The time for which a code can be redeemed.
     static let life = Duration.seconds(600)
+    /// The number of codes that an account can request in the time for which one is valid.
+    static let codesPerAccount = 10
 
     let identity: IdentityCommands
     private var now: Timestamp { identity.now }
@@ -84,11 +89,18 @@ struct MoveCommands: Sendable {
         _ proof: FreshProof
     ) -> Command<MoveCode> {
         let pointer = CurrentMoveCode.key(CurrentMoveCode.id(account))
-        return Command(keys: [.account(account), pointer, proof.key]) { loaded throws(Problem) in
+        let limit = AttemptLimit(
+            count: Self.codesPerAccount,
+            window: Self.life,
+            id: "move codes \(account)"
+        )
+        return Command(keys: [.account(account), pointer, proof.key, limit.key]) {
+            loaded throws(Problem) in
             guard let row = loaded.account(account), row.state == .active else {
                 throw .noAccount
             }
             try proof.check(loaded, in: row, at: now)
+            let counted = try limit.counting(loaded, at: now)
             let end = now + Self.life
             let open = OpenMoveCode(hash: hash, account: account, expiresAt: end, era: row.era)
             let current = CurrentMoveCode(account: account, hash: hash, expiresAt: end)
@@ -96,7 +108,7 @@ struct MoveCommands: Sendable {
             let void = old.map { [Change.delete(OpenMoveCode.key($0.hash))] } ?? []
             return Decision(
                 MoveCode(code: code, expiresAt: end),
-                changes: void + [.put(open), .put(current)]
+                changes: void + [.put(open), .put(current), counted]
             )
         }
     }
@@ -109,8 +121,8 @@ struct MoveCommands: Sendable {
 
     /// Gives the device to the account of a code.
     ///
-    /// A guest that the device leaves must be untouched, because nothing else opens it. A registered
-    /// account has logins.
+    /// A guest that the device leaves must be untouched, because nothing else opens it. A
+    /// registered account has logins.
     ///
     /// - Parameters:
     ///   - hash: The hash of the code.
@@ -163,9 +175,9 @@ struct MoveCommands: Sendable {
         }
     }
 
-    /// Makes an untouched guest an alias of the account, without a balance, as a merge does.
+    /// Makes an untouched guest an alias of the account, without a profile and a balance.
     ///
-    /// Its grant is not added to the account's.
+    /// A merge does the same. The grant of the guest is not added to the account's.
     private func leave(
         _ guest: AccountRow,
         for account: Identifier,
@@ -173,12 +185,14 @@ struct MoveCommands: Sendable {
     ) throws(Problem) -> [Change] {
         var alias = guest
         alias.state = .merged(into: account)
-        guard let balance = loaded.balance(guest.id) else { return [.put(.account(alias))] }
+        alias.profile = guest.profile.anonymous(identity.settings)
+        let left = LeftGuest(guest: guest.id, account: account)
+        let changes: [Change] = [.put(.account(alias)), .put(left)]
+        guard let balance = loaded.balance(guest.id) else { return changes }
         var draft = LedgerDraft(balance, now: now)
         try draft.debit(draft.balance.available, reason: "left guest")
         _ = draft.moveOut(reason: "left guest")
-        return [.put(.account(alias)), .delete(.balance(guest.id)), .delete(.feed(guest.id))]
-            + draft.appended
+        return changes + [.delete(.balance(guest.id)), .delete(.feed(guest.id))] + draft.appended
     }
 
     /// Whether nothing has happened in a guest's account since it was created.

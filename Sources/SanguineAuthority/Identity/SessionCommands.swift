@@ -32,7 +32,8 @@ extension IdentityCommands {
         }
     }
 
-    /// Ends the access of a session's device to a registered account, because the session has ended.
+    /// Ends the access of a session's device to a registered account, because the session has
+    /// ended.
     func close(_ session: SessionRow) -> Command<Void> {
         Command(keys: keys(of: session)) { loaded in
             Decision((), changes: closed(session, loaded))

@@ -65,8 +65,9 @@ package enum LedgerFormat: String, Sendable, CaseIterable {
 enum CSVText {
     /// Returns a field, quoted if necessary.
     ///
-    /// An apostrophe precedes what a spreadsheet would run as a formula: at the beginning, and after
-    /// a semicolon, at which many spreadsheets split a line even if its separator is the comma.
+    /// An apostrophe precedes what a spreadsheet would run as a formula: at the beginning, and
+    /// after a semicolon, at which many spreadsheets split a line even if its separator is the
+    /// comma.
     static func field(_ text: String) -> String {
         let text = inert(text)
         let special = "\",\r\n".utf8

@@ -193,6 +193,15 @@ extension Authority {
             }
             guard page.count == Self.ledgerPage, let last = page.last else { return }
             number = last.number
+            guard last.transfer.at >= end else { continue }
+            // A span in the past does not read what follows it.
+            number = try await read { storage throws(StorageError) in
+                try await storage.number(
+                    ofFirstTransferFrom: end,
+                    of: owner,
+                    atMost: last.number
+                )
+            }
         }
     }
 }

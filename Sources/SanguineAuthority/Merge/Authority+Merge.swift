@@ -100,14 +100,26 @@ extension Authority {
         return (signedIn, outcome.done.head)
     }
 
-    /// Returns the account into which a guest was merged; `nil` if it was not.
+    /// Returns the account into which a guest was merged or that its device has joined; `nil` if
+    /// there is none.
+    ///
+    /// That account may be a guest that was merged later, so that a device can be several steps
+    /// away from the account of its person.
     func alias(of guest: Identifier) async throws(Problem) -> Identifier? {
-        let row = try await read { storage throws(StorageError) in
-            try await storage.load([.account(guest)])
-        }.account(guest)
-        guard case .merged(let account) = row?.state else { return nil }
-        return account
+        var (current, steps) = (guest, 0)
+        while steps < Self.aliasSteps {
+            let id = current
+            let row = try await read { storage throws(StorageError) in
+                try await storage.load([.account(id)])
+            }.account(id)
+            guard case .merged(let account) = row?.state else { break }
+            (current, steps) = (account, steps + 1)
+        }
+        return steps == 0 ? nil : current
     }
+
+    /// The number of merges that lead from a guest to its account: 64.
+    static let aliasSteps = 64
 
     /// Performs a command of an account, or that of the account into which it was merged.
     ///
@@ -165,23 +177,6 @@ extension Authority {
 
     private var mergeCommands: MergeCommands {
         MergeCommands(settings: settings, quotas: quota, now: clock.now())
-    }
-}
-
-extension Storage {
-    /// Returns the transfers of several accounts, newest first.
-    ///
-    /// See ``Storage/transfers(of:before:limit:)``.
-    func transfers(
-        ofAll owners: [Identifier],
-        before number: Int64?,
-        limit: Int
-    ) async throws(StorageError) -> [NumberedTransfer] {
-        var found: [NumberedTransfer] = []
-        for owner in owners {
-            found += try await transfers(of: owner, before: number, limit: limit)
-        }
-        return Array(found.sorted { $1.number < $0.number }.prefix(max(0, limit)))
     }
 }
 

@@ -26,6 +26,31 @@ struct CompletedMerge: StoredDocument, Hashable {
     static func id(_ guest: Identifier) -> String { guest.description }
 }
 
+/// A guest that its last device has left for an account, without data.
+///
+/// It leads from the account to the guest, so that a removal of the account finds its rows.
+struct LeftGuest: StoredDocument, Hashable {
+    static let kind = DocumentKind.merge
+    static let prefix = "left "
+
+    /// The guest.
+    var guest: Identifier
+    /// The account.
+    var account: Identifier
+
+    var documentID: String { Self.prefix + guest.description }
+    var documentAccount: Identifier? { account }
+}
+
+extension CompletedMerge {
+    /// The guest of a merge's document, or of one that a device has left; `nil` for other rows.
+    static func guest(of row: Row) -> Identifier? {
+        guard case .document(let row) = row, row.kind == kind else { return nil }
+        let isLeft = row.id.hasPrefix(LeftGuest.prefix)
+        return Identifier(isLeft ? String(row.id.dropFirst(LeftGuest.prefix.count)) : row.id)
+    }
+}
+
 extension DocumentRow {
     /// The result of a merge for a guest's document.
     enum MergeFate {
@@ -40,8 +65,8 @@ extension DocumentRow {
     var mergeFate: MergeFate {
         switch kind {
         case .verification, .moveCode, .quotaExhaustion: .ends
-        case .event, .removal, .merge, .identityToken, .deviceGrant, .switches: .stays
-        case .login, .mail, .purchase, .expiringGrant, .attempts: .moves
+        case .event, .removal, .merge, .identityToken, .deviceGrant, .guestCount, .switches: .stays
+        case .login, .mail, .purchase, .attempts, .attestation: .moves
         }
     }
 

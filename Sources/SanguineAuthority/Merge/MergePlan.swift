@@ -76,7 +76,7 @@ struct MergePlan {
         changes.append(
             .pruneResults(of: account.id, keeping: settings.resultsKept(isPublic: false))
         )
-        endGuest(theirs.sessions)
+        endGuest(theirs.sessions, settings)
     }
 
     private func check(
@@ -85,7 +85,7 @@ struct MergePlan {
         _ settings: AuthoritySettings,
         _ reader: any RecordReader
     ) throws {
-        let merges = own.documents.count { $0.kind == .merge }
+        let merges = own.documents.count { $0.kind == .merge && Identifier($0.id) != nil }
         guard merges < max(1, settings.mergedGuestsPerAccount) else {
             throw Problem(
                 .invalidContent,
@@ -241,7 +241,7 @@ struct MergePlan {
     }
 
     /// Makes the guest an alias of the account.
-    private mutating func endGuest(_ sessions: [SessionRow]) {
+    private mutating func endGuest(_ sessions: [SessionRow], _ settings: AuthoritySettings) {
         for var session in sessions {
             session.endedAt = now
             ended.append(session.id)
@@ -250,8 +250,8 @@ struct MergePlan {
         var alias = guest
         alias.state = .merged(into: account.id)
         // Only the account has the person's data.
-        alias.profile.displayName = nil
-        alias.profile.settings = [:]
+        alias.profile = guest.profile.anonymous(settings)
+        alias.planExpiresAt = nil
         changes.append(.put(.account(alias)))
         let data: [String: JSONValue] = ["records": .integer(Int64(merged.records))]
         changes.append(.event(AnalyticsEvent(.accountMerged, of: account.id, at: now, data: data)))

@@ -126,8 +126,8 @@ struct AppStoreVerifier: Sendable {
         return payload.content
     }
 
-    /// Whether the header has ES256, three certificates and no critical extension; everything else is refused before
-    /// any certificate is parsed.
+    /// Whether the header has ES256, three certificates and no critical extension; everything else
+    /// is refused before any certificate is parsed.
     private static func hasExpectedHeader(_ signed: String) -> Bool {
         struct Header: Decodable {
             var alg: String

@@ -12,6 +12,9 @@ extension Authority {
         var id: String
         /// The account that the Apple account had last; `nil` for none.
         var account: Identifier?
+        /// The account that has the data of ``account`` now: another one if the guest was merged
+        /// or left.
+        var current: Identifier?
     }
 
     /// Verifies the app transaction of a request, and finds its guest; `nil` if it sends none.
@@ -34,6 +37,11 @@ extension Authority {
             try await storage.load([AppTransactionGuest.key(id)])
         }
         let known = try loaded.document(AppTransactionGuest.self, id)
-        return KnownAppTransaction(id: app.id, account: known?.account)
+        guard let account = known?.account else { return KnownAppTransaction(id: app.id) }
+        return KnownAppTransaction(
+            id: app.id,
+            account: account,
+            current: try await alias(of: account) ?? account
+        )
     }
 }

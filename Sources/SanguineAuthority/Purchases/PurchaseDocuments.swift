@@ -120,7 +120,8 @@ struct PlanSources: StoredDocument, Hashable {
     var documentID: String { Self.id(account) }
     var documentAccount: Identifier? { account }
 
-    static func id(_ account: Identifier) -> String { "plan \(account)" }
+    static let prefix = "plan "
+    static func id(_ account: Identifier) -> String { prefix + account.description }
 
     /// Creates the sources of an account that has none stored: a plan that it has nevertheless was
     /// set by an administrator.

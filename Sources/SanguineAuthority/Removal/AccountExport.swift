@@ -257,7 +257,7 @@ struct ExportLine: Sendable {
     /// Returns the members of a document that are the person's data and no secrets.
     private static func members(of row: DocumentRow) -> [String: JSONValue]? {
         switch row.kind {
-        case .login, .purchase, .expiringGrant:
+        case .login, .purchase:
             guard case .object(var members) = json(row.body) else { return nil }
             members["passwordHash"] = nil
             members["type"] = nil

@@ -64,7 +64,7 @@ extension Authority {
 
     /// The result of one step of a removal.
     package enum RemovalStep: Hashable, Sendable {
-        /// Rows were removed, and there may be more.
+        /// Rows were removed or stepped over, and there may be more.
         case removed
         /// Nothing is left to remove now; calls may still run, or requests may still end.
         case waiting
@@ -72,106 +72,138 @@ extension Authority {
         case done
     }
 
-    /// Performs one bounded step of a removal.
+    /// Performs one bounded step of a removal: it reads and removes a page of rows.
     ///
     /// The caller ends the account's running calls.
     ///
     /// - Parameters:
     ///   - account: The account.
+    ///   - walk: The position of the removal, which the step advances.
     ///   - mayFinish: Whether no call of the account is running. Default: true.
     /// - Returns: What the step did.
     /// - Throws: `overloaded` or `internal_fault` if the storage fails.
     package func removeSome(
         of account: Identifier,
+        _ walk: inout RemovalWalk,
         mayFinish: Bool = true
     ) async throws(Problem) -> RemovalStep {
-        if try await removeSome(
-            [.sessions, .devices, .documents, .quotas, .blobs],
-            of: account
-        ) {
+        let began = walk.began ?? clock.now()
+        walk.began = began
+        walk.isQuiet = walk.isQuiet && mayFinish
+        while let stage = walk.stage {
+            if try await removePage(stage, of: account, &walk) { return .removed }
+        }
+        if let alias = walk.alias {
+            try await perform(removal.endAlias(alias, of: account), evenIfDeleted: true)
+            walk = RemovalWalk()
             return .removed
         }
-        if try await removeRecords(of: account, liveOnly: true) { return .removed }
-        if try await removeRecords(of: account, liveOnly: false) { return .removed }
-        if try await releaseHolds(of: account) { return .removed }
-        if try await removeSome([.results, .operations], of: account) { return .removed }
-        guard mayFinish else { return .waiting }
-        let finished = try await perform(removal.finish(account), evenIfDeleted: true)
-        return finished == nil ? .waiting : .done
+        let isQuiet = walk.isQuiet
+        let alias = try await firstAlias(of: account)
+        walk = RemovalWalk(alias: alias)
+        guard alias == nil else { return .removed }
+        guard isQuiet else { return .waiting }
+        let finish = removal.finish(account, walkedFrom: began)
+        return try await perform(finish, evenIfDeleted: true) == nil ? .waiting : .done
     }
 
-    private func removeSome(
-        _ kinds: [AccountRowsQuery.Kind],
-        of account: Identifier
-    ) async throws(Problem) -> Bool {
-        var isAny = false
-        for kind in kinds where !isAny {
-            isAny = try await removeSome(kind, of: account)
+    private func firstAlias(of account: Identifier) async throws(Problem) -> Identifier? {
+        let open = Removal.openID(account)
+        let loaded = try await read { storage throws(StorageError) in
+            try await storage.load([Removal.key(open)])
         }
-        return isAny
+        return try loaded.document(Removal.self, open)?.aliases?.first
     }
 
-    private func removeSome(
+    /// Removes a page of rows, and ends the stage after the last one.
+    ///
+    /// - Returns: Whether the page has rows.
+    private func removePage(
+        _ stage: RemovalWalk.Stage,
+        of account: Identifier,
+        _ walk: inout RemovalWalk
+    ) async throws(Problem) -> Bool {
+        switch stage {
+        case .rows(let kind): try await removeRows(kind, of: account, &walk)
+        case .records(let liveOnly): try await removeRecords(of: account, liveOnly, &walk)
+        case .holds: try await releaseHolds(of: account, &walk)
+        }
+    }
+
+    /// Returns the next page of rows.
+    private func page(
         _ kind: AccountRowsQuery.Kind,
-        of account: Identifier
+        of owner: Identifier,
+        limit: Int,
+        _ walk: inout RemovalWalk
+    ) async throws(Problem) -> [Row] {
+        let query = AccountRowsQuery(kind, of: owner, after: walk.last, limit: limit)
+        let rows = try await read { storage throws(StorageError) in try await storage.rows(query) }
+        if rows.count < limit { walk.endStage() } else { walk.last = rows.last?.key }
+        return rows
+    }
+
+    private func removeRows(
+        _ kind: AccountRowsQuery.Kind,
+        of account: Identifier,
+        _ walk: inout RemovalWalk
     ) async throws(Problem) -> Bool {
-        var query = AccountRowsQuery(kind, of: account, limit: Removal.stepRows)
-        while true {
-            let rows = try await read { [query] storage throws(StorageError) in
-                try await storage.rows(query)
-            }
-            guard let last = rows.last else { return false }
-            let removable = rows.filter(\.isRemovedWithItsAccount)
-            if !removable.isEmpty {
-                let ended = try await perform(
-                    removal.remove(removable, of: account),
-                    evenIfDeleted: true
-                )
-                for session in ended { tokens.end(session, of: account) }
-                return true
-            }
-            query.after = last.key
+        let isLarge = [.operations, .results].contains(kind)
+        let limit = isLarge ? Removal.stepAnswers : Removal.stepRows
+        let owner = walk.alias ?? account
+        let rows = try await page(kind, of: owner, limit: limit, &walk)
+        let removable = rows.filter(\.isRemovedWithItsAccount)
+        if !removable.isEmpty {
+            let command = removal.remove(removable, of: account, ownedBy: owner)
+            let ended = try await perform(command, evenIfDeleted: true)
+            for session in ended { tokens.end(session, of: owner) }
         }
+        return !rows.isEmpty
     }
 
     private func removeRecords(
         of account: Identifier,
-        liveOnly: Bool
+        _ liveOnly: Bool,
+        _ walk: inout RemovalWalk
     ) async throws(Problem) -> Bool {
-        var query = FeedQuery(
+        // A merge has moved the records of a guest.
+        guard walk.alias == nil else {
+            walk.endStage()
+            return false
+        }
+        let query = FeedQuery(
             of: account,
-            after: 0,
+            after: walk.number,
             limit: Removal.stepRows,
-            bytes: Self.removedBytes,
+            bytes: Removal.stepBytes,
             liveOnly: liveOnly
         )
-        while true {
-            let slice = try await read { [query] storage throws(StorageError) in
-                try await storage.feed(query)
-            }
-            // The tombstones of records that others could read stay for a while.
-            let removable = slice.records.filter { $0.isLive || $0.name.scope != nil }
-            if !removable.isEmpty {
-                try await perform(removal.remove(removable, of: account), evenIfDeleted: true)
-                return true
-            }
-            guard slice.hasMore, let last = slice.records.last else { return false }
-            query.after = last.seq
+        let slice = try await read { storage throws(StorageError) in
+            try await storage.feed(query)
         }
+        if slice.hasMore, let last = slice.records.last {
+            walk.number = last.seq
+        } else {
+            walk.endStage()
+        }
+        // The tombstones of records that others could read stay for a while.
+        let removable = slice.records.filter { $0.isLive || $0.name.scope != nil }
+        if !removable.isEmpty {
+            try await perform(removal.remove(removable, of: account), evenIfDeleted: true)
+        }
+        return !slice.records.isEmpty
     }
 
-    /// The size of records that are read for one step.
-    private static let removedBytes = 1 << 20
-
-    private func releaseHolds(of account: Identifier) async throws(Problem) -> Bool {
-        let query = AccountRowsQuery(.openHolds, of: account, limit: Removal.stepRows)
-        let rows = try await read { storage throws(StorageError) in try await storage.rows(query) }
-        var isAny = false
+    private func releaseHolds(
+        of account: Identifier,
+        _ walk: inout RemovalWalk
+    ) async throws(Problem) -> Bool {
+        let owner = walk.alias ?? account
+        let rows = try await page(.openHolds, of: owner, limit: Removal.stepAnswers, &walk)
         for case .hold(let hold) in rows where hold.operation == nil {
-            try await perform(removal.release(hold.id, of: account), evenIfDeleted: true)
-            isAny = true
+            try await perform(removal.release(hold.id, of: owner), evenIfDeleted: true)
         }
-        return isAny
+        return !rows.isEmpty
     }
 
     private var removal: RemovalCommands {
@@ -187,7 +219,9 @@ extension Row {
             if case .running = row.state { false } else { true }
         // A transaction is credited once, also after the account of its first credit is gone. The
         // document names no person.
-        case .document(let row): row.kind != .purchase && row.kind != .removal
+        case .document(let row):
+            row.kind != .removal
+                && (row.kind != .purchase || row.id.hasPrefix(PlanSources.prefix))
         default: true
         }
     }

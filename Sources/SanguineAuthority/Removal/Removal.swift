@@ -11,6 +11,8 @@ struct Removal: StoredDocument, Hashable {
     var removed = 0
     /// The time at which nothing was left; `nil` until then.
     var finishedAt: Timestamp?
+    /// The guests of the account whose rows remain to be removed; `nil` for none.
+    var aliases: [Identifier]?
 
     /// The id of the document of an unfinished removal, which follows those of finished ones.
     static func openID(_ account: Identifier) -> String { "open \(account)" }
@@ -21,8 +23,14 @@ struct Removal: StoredDocument, Hashable {
     /// The time after the first commit before which a removal does not finish, so that every
     /// request that was admitted before has ended: 60 s.
     static let quietTime = Duration.seconds(60)
-    /// The number of rows that one step removes.
-    static let stepRows = 200
+    /// The number of rows that one step reads and removes, in one transaction.
+    static let stepRows = 100
+    /// The number of rows of one step that may be large, such as answers.
+    static let stepAnswers = 20
+    /// The size of records after which a step reads no further one.
+    static let stepBytes = 1 << 20
+    /// The number of guests in ``aliases``.
+    static let aliasesLimit = 100
 
     var documentID: String { finishedAt == nil ? Self.openID(account) : Self.doneID(account) }
     // Not the account's, so that the removal does not remove it.

@@ -38,13 +38,7 @@ struct RemovalCommands: Sendable {
             if case .caller(let proof) = proof { try proof.check(loaded, in: row, at: now) }
             row.state = .deleted
             row.planExpiresAt = nil
-            row.profile = Account(
-                id: account,
-                kind: row.profile.kind,
-                timeZone: settings.defaultTimeZone,
-                language: settings.defaultLanguage,
-                createdAt: row.profile.createdAt
-            )
+            row.profile = row.profile.anonymous(settings)
             feed.head += 1
             row.seq = feed.head
             let removal = Removal(account: account, startedAt: now)
@@ -55,44 +49,47 @@ struct RemovalCommands: Sendable {
         }
     }
 
-    /// Removes rows of a deleted account.
+    /// Removes rows of a deleted account, or of a guest whose data the account has.
     ///
     /// - Returns: The sessions that it ended.
-    func remove(_ rows: [Row], of account: Identifier) -> Command<[Identifier]> {
+    func remove(
+        _ rows: [Row],
+        of account: Identifier,
+        ownedBy owner: Identifier
+    ) -> Command<[Identifier]> {
         let open = Removal.openID(account)
-        let keys = [Removal.key(open), .balance(account), .feed(account)] + rows.map(\.key)
-        return Command(keys: keys) { loaded throws(Problem) in
+        let keys = [Removal.key(open), .feed(owner)] + rows.map(\.key)
+        var command = Command<[Identifier]>(keys: keys) { loaded throws(Problem) in
             guard var removal = try loaded.document(Removal.self, open) else { return Decision([]) }
             var changes: [Change] = []
             var ended: [Identifier] = []
             var grants: [Change] = []
-            var feed = loaded.feed(account)
+            var feed = loaded.feed(owner)
             for row in rows {
                 switch row.key {
                 case .session(let id):
-                    guard var session = loaded.session(id), session.account == account,
+                    guard var session = loaded.session(id), session.account == owner,
                         session.endedAt == nil
                     else { continue }
                     session.endedAt = now
-                    session.deviceName = nil
                     ended.append(id)
                     changes.append(.put(.session(session)))
-                case .device(let id) where loaded.device(id)?.account == account:
+                case .device(let id) where loaded.device(id)?.account == owner:
                     changes.append(.delete(row.key))
                     grants.append(.put(DeviceGrant(device: id, at: now)))
-                case .quota(account, let id) where loaded.quota(account, name: id) != nil:
+                case .quota(owner, let id) where loaded.quota(owner, name: id) != nil:
                     changes.append(.delete(row.key))
-                case .operation(account, let key):
-                    guard let found = loaded.operation(account, key: key) else { continue }
+                case .operation(owner, let key):
+                    guard let found = loaded.operation(owner, key: key) else { continue }
                     if case .running = found.state { continue }
                     changes.append(.delete(row.key))
-                case .result(let key) where loaded.result(key)?.account == account:
+                case .result(let key) where loaded.result(key)?.account == owner:
                     changes.append(.delete(row.key))
-                case .document(let kind, let id)
-                where loaded.document(kind, id)?.account == account:
+                case .document(let kind, let id) where loaded.document(kind, id)?.account == owner:
+                    guard removal.add(CompletedMerge.guest(of: row)) else { continue }
                     changes.append(.delete(row.key))
-                case .blob(account, let id):
-                    guard let blob = loaded.blob(account, id) else { continue }
+                case .blob(owner, let id):
+                    guard let blob = loaded.blob(owner, id) else { continue }
                     let taken = feed?.bytes ?? 0
                     feed?.bytes = max(0, taken - blob.storedBytes)
                     changes.append(.delete(row.key))
@@ -101,8 +98,26 @@ struct RemovalCommands: Sendable {
             }
             guard !changes.isEmpty else { return Decision([]) }
             removal.removed += changes.count
-            if let feed, feed != loaded.feed(account) { changes.append(.put(.feed(feed))) }
+            if let feed, feed != loaded.feed(owner) { changes.append(.put(.feed(feed))) }
             return Decision(ended, changes: changes + grants + [.put(removal)])
+        }
+        command.isLong = true
+        return command
+    }
+
+    /// Ends the removal of a guest's rows, and removes its profile.
+    func endAlias(_ alias: Identifier, of account: Identifier) -> Command<Void> {
+        let open = Removal.openID(account)
+        return Command(keys: [Removal.key(open), .account(alias)]) { loaded throws(Problem) in
+            guard var removal = try loaded.document(Removal.self, open) else { return Decision(()) }
+            removal.aliases?.removeAll { $0 == alias }
+            var changes = [Change.put(removal)]
+            if var row = loaded.account(alias), case .merged = row.state {
+                row.profile = row.profile.anonymous(settings)
+                row.planExpiresAt = nil
+                changes.append(.put(.account(row)))
+            }
+            return Decision((), changes: changes)
         }
     }
 
@@ -115,7 +130,7 @@ struct RemovalCommands: Sendable {
         let keys =
             [Removal.key(open), .balance(account), .feed(account)]
             + records.map { Key.record($0.name) }
-        return Command(keys: keys) { loaded throws(Problem) in
+        var command = Command<Void>(keys: keys) { loaded throws(Problem) in
             guard var removal = try loaded.document(Removal.self, open),
                 var balance = loaded.balance(account)
             else { return Decision(()) }
@@ -150,6 +165,8 @@ struct RemovalCommands: Sendable {
                 changes: changes + [.put(.feed(feed)), .put(.balance(balance)), .put(removal)]
             )
         }
+        command.isLong = true
+        return command
     }
 
     private func index(of row: RecordRow) -> Set<IndexEntry> {
@@ -176,16 +193,20 @@ struct RemovalCommands: Sendable {
 
     /// Takes back what can still be spent, and ends the removal.
     ///
-    /// - Returns: The finished removal; `nil` while tokens are held.
-    func finish(_ account: Identifier) -> Command<Removal?> {
+    /// - Parameters:
+    ///   - account: The account.
+    ///   - begin: The time at which the walk through all rows began that found nothing left.
+    /// - Returns: The finished removal; `nil` while tokens are held, or if requests may have added
+    ///   rows since the walk.
+    func finish(_ account: Identifier, walkedFrom begin: Timestamp) -> Command<Removal?> {
         let open = Removal.openID(account)
         return Command(keys: [Removal.key(open), .balance(account)]) { loaded throws(Problem) in
             guard var removal = try loaded.document(Removal.self, open),
                 let balance = loaded.balance(account)
             else { return Decision(nil) }
-            guard balance.held == 0, removal.startedAt + Removal.quietTime <= now else {
-                return Decision(nil)
-            }
+            guard balance.held == 0, removal.startedAt + Removal.quietTime <= begin,
+                removal.aliases?.isEmpty ?? true
+            else { return Decision(nil) }
             var draft = LedgerDraft(balance, now: now)
             let rest = draft.balance.available
             if rest > 0 { try draft.debit(rest, reason: "account deleted") }
@@ -195,5 +216,30 @@ struct RemovalCommands: Sendable {
                 changes: draft.changes + [.delete(Removal.key(open)), .put(removal)]
             )
         }
+    }
+}
+
+extension Account {
+    /// The profile without anything that the person or their device has set.
+    func anonymous(_ settings: AuthoritySettings) -> Account {
+        Account(
+            id: id,
+            kind: kind,
+            timeZone: settings.defaultTimeZone,
+            language: settings.defaultLanguage,
+            createdAt: createdAt
+        )
+    }
+}
+
+extension Removal {
+    /// Adds a guest whose rows remain to be removed.
+    ///
+    /// - Returns: Whether there was room; a later walk adds the guest otherwise.
+    fileprivate mutating func add(_ guest: Identifier?) -> Bool {
+        guard let guest else { return true }
+        guard (aliases?.count ?? 0) < Self.aliasesLimit else { return false }
+        aliases = (aliases ?? []) + [guest]
+        return true
     }
 }

@@ -74,7 +74,7 @@ package struct Endpoints: Sendable {
 
     /// All endpoints.
     package var all: [Endpoint] {
-        accounts + credentials + sessions + identities + rights + merges + balances + purchases
-            + records + functions + blobs
+        accounts + attestation + credentials + sessions + identities + rights + merges + balances
+            + purchases + records + functions + blobs
     }
 }

@@ -15,7 +15,10 @@ extension Endpoints {
     @Sendable
     private func guest(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let body = try await admission.anonymous(request, as: GuestRequest.self)
-        let outcome = try await authority.guest(body)
+        // An attestation has three signatures, an assertion one.
+        if body.attestation != nil { request.charge(ProcessorTime.signature * 3) }
+        if body.assertion != nil { request.charge(ProcessorTime.signature) }
+        let outcome = try await authority.guest(body, from: request.address)
         return .changed(
             outcome.signedIn,
             status: outcome.isNew ? 201 : 200,
@@ -26,6 +29,7 @@ extension Endpoints {
     @Sendable
     private func refresh(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let body = try await admission.anonymous(request, as: RefreshRequest.self)
+        if body.assertion != nil { request.charge(ProcessorTime.signature) }
         return .changed(Refreshed(session: try await authority.refresh(body)), head: nil)
     }
 

@@ -3,8 +3,8 @@ package import Foundation
 extension Thread {
     /// Creates a thread whose name the system's tools also show.
     ///
-    /// On Linux, Foundation forgets a name that is set before the start, and the thread has the name
-    /// of the one that started it.
+    /// On Linux, Foundation forgets a name that is set before the start, and the thread has the
+    /// name of the one that started it.
     ///
     /// - Parameters:
     ///   - name: The name, of which Linux shows 15 bytes.

@@ -15,8 +15,6 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case mail
     /// A transaction of a store.
     case purchase
-    /// A grant with an expiry time.
-    case expiringGrant = "expiring_grant"
     /// The count of failed attempts of a login or an address.
     case attempts
     /// An event for analytics that waits to be delivered.
@@ -29,6 +27,10 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case merge
     /// The fact that a device which was removed had a grant of tokens.
     case deviceGrant = "device_grant"
+    /// The number of guests of an address.
+    case guestCount = "guest_count"
+    /// A key that a device has attested, and the sessions and challenges that used it.
+    case attestation
     /// The switches that all apps receive.
     case switches
 }

@@ -151,6 +151,22 @@ public final class MemoryStorage: Storage {
         }
     }
 
+    /// Returns the accounts with plans that end by the moment.
+    public func accounts(
+        withPlansEndingBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [AccountRow] {
+        try withState { state in
+            state.accounts.filter { $0.state == .active && $0.isPlanOver(at: moment) }
+                .first(limit) { first, second in
+                    guard let left = first.planExpiresAt, let right = second.planExpiresAt else {
+                        return false
+                    }
+                    return (left, first.id) < (right, second.id)
+                }
+        }
+    }
+
     /// Returns open holds that expire at or before the moment, earliest first.
     public func openHolds(
         expiringBy moment: Timestamp,

@@ -242,7 +242,11 @@ public struct SessionRow: Hashable, Sendable {
     /// The time at which the newest refresh token expires.
     public var expiresAt: Timestamp
     /// The time at which the family ended, by sign-out or reuse; `nil` while it is valid.
-    public var endedAt: Timestamp?
+    ///
+    /// Setting it removes the ``deviceName``, which no list shows afterwards.
+    public var endedAt: Timestamp? {
+        didSet { if endedAt != nil { deviceName = nil } }
+    }
     /// The name that the user sees in the list of sessions; `nil` if the device gave none.
     public var deviceName: String?
     /// The id of the device that opened it with its secret, or that continued such a session;

@@ -70,6 +70,13 @@ public protocol Storage: Sendable {
         limit: Int
     ) async throws(StorageError) -> [Identifier]
 
+    /// Returns the active accounts whose plans end at or before the moment and that are not stored
+    /// as free yet, in the order of the ends.
+    func accounts(
+        withPlansEndingBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [AccountRow]
+
     /// Returns open holds that expire at or before the moment, earliest first.
     func openHolds(expiringBy moment: Timestamp, limit: Int) async throws(StorageError) -> [HoldRow]
 

@@ -64,8 +64,13 @@ struct NamedSettings {
     ) {
         for key in file.keys where key.starts(with: ["appStore", "products"]) && key.count > 2 {
             let text = file.text(of: key) ?? ""
-            if let product = StoreProduct(text: text) {
-                settings.appStore.products[key.dropFirst(2).joined(separator: ".")] = product
+            let id = Self.member(of: key)
+            if settings.appStore.products[id] != nil {
+                problems.append(
+                    refusal(key.joined(separator: "."), text, "one declaration of each product")
+                )
+            } else if let product = StoreProduct(text: text) {
+                settings.appStore.products[id] = product
             } else {
                 problems.append(
                     refusal(key.joined(separator: "."), text, StoreProduct.allowed)

@@ -102,6 +102,18 @@ public struct GuestRequest: Hashable, Codable, Sendable {
     ///
     /// Default: none; required with ``signedAppTransaction``.
     public var deviceVerificationId: String?
+    /// The attestation of the app on this device.
+    ///
+    /// Default: none; servers may require it for new guests.
+    public var attestation: DeviceAttestation?
+    /// An assertion with the attested key of a known device.
+    ///
+    /// Default: none; servers may require it.
+    public var assertion: DeviceAssertion?
+    /// The token of `DCDevice.generateToken()` in base64, by which Apple identifies the device.
+    ///
+    /// Default: none.
+    public var deviceCheckToken: String?
 
     /// Creates the body.
     public init(
@@ -111,7 +123,10 @@ public struct GuestRequest: Hashable, Codable, Sendable {
         language: String? = nil,
         deviceName: String? = nil,
         signedAppTransaction: String? = nil,
-        deviceVerificationId: String? = nil
+        deviceVerificationId: String? = nil,
+        attestation: DeviceAttestation? = nil,
+        assertion: DeviceAssertion? = nil,
+        deviceCheckToken: String? = nil
     ) {
         self.deviceId = deviceId
         self.deviceSecret = deviceSecret
@@ -120,6 +135,9 @@ public struct GuestRequest: Hashable, Codable, Sendable {
         self.deviceName = deviceName
         self.signedAppTransaction = signedAppTransaction
         self.deviceVerificationId = deviceVerificationId
+        self.attestation = attestation
+        self.assertion = assertion
+        self.deviceCheckToken = deviceCheckToken
     }
 }
 
@@ -164,9 +182,16 @@ public struct MergedGuest: Hashable, Codable, Sendable {
 public struct RefreshRequest: Hashable, Codable, Sendable {
     /// The refresh token of the previous session.
     public var refreshToken: String
+    /// An assertion with the attested key of the device.
+    ///
+    /// Default: none; servers may require it.
+    public var assertion: DeviceAssertion?
 
     /// Creates the body.
-    public init(refreshToken: String) { self.refreshToken = refreshToken }
+    public init(refreshToken: String, assertion: DeviceAssertion? = nil) {
+        self.refreshToken = refreshToken
+        self.assertion = assertion
+    }
 }
 
 /// The response to `POST /v1/sessions/refresh`.

@@ -16,8 +16,8 @@ public struct LedgerSummary: Hashable, Codable, Sendable {
 
     /// The sums of one group.
     public struct Group: Hashable, Codable, Sendable {
-        /// The day as `YYYY-MM-DD`, the name of the function or model, the id of the API key, or the
-        /// tag; `nil` for entries without one.
+        /// The day as `YYYY-MM-DD`, the name of the function or model, the id of the API key, or
+        /// the tag; `nil` for entries without one.
         public var key: String?
         /// The amount that was granted.
         public var granted: Int64

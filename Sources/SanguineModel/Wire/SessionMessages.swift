@@ -29,7 +29,7 @@ public struct SessionInfo: Hashable, Codable, Sendable {
 
 /// A code that a second device redeems to share the account of the first one.
 public struct MoveCode: Hashable, Codable, Sendable {
-    /// Eight letters and digits, without those that look alike.
+    /// Ten letters and digits, without those that look alike.
     public var code: String
     /// The time after which it is not valid.
     public var expiresAt: Timestamp

@@ -5,13 +5,15 @@ import SanguineModel
 
 /// `/admin/v1`: accounts, as support sees and changes them, and the audit log.
 ///
-/// Each change is recorded in the audit log in the same transaction.
+/// Each change is recorded in the audit log in the same transaction, and each read of personal data
+/// before it leaves the server.
 struct AdminAccountRoutes: Sendable {
     let authority: Authority
     let gate: Gate
     let calls: CallRunner?
 
     private var permission: AdminPermission { AdminPermission(authority: authority) }
+    private var notes: AdminNotes { AdminNotes(gate, permission) }
 
     func add(to admin: RouterGroup<ServerContext>) {
         admin.get("accounts", use: find)
@@ -34,10 +36,12 @@ struct AdminAccountRoutes: Sendable {
         _ = try context.administrator(.read)
         let wire = gate.wire(request, context)
         if let device = wire.query["deviceId"] {
-            return try found(await authority.account(deviceID: device), wire)
+            let account = try await authority.account(deviceID: device)
+            return try await found(account, request, context)
         }
         if let email = wire.query["email"] {
-            return try found(await authority.account(email: email), wire)
+            let account = try await authority.account(email: email)
+            return try await found(account, request, context)
         }
         let kind: Account.Kind?
         switch wire.query["kind"] {
@@ -49,22 +53,29 @@ struct AdminAccountRoutes: Sendable {
             kind = known
         }
         let (limit, cursor) = try page(wire)
-        return Response(
-            .read(try await authority.accounts(kind: kind, limit: limit, cursor: cursor), to: wire)
-        )
+        let accounts = try await authority.accounts(kind: kind, limit: limit, cursor: cursor)
+        try await recordReading("account.list", of: nil, request, context)
+        return Response(.read(accounts, to: wire))
     }
 
-    private func found(_ account: Account?, _ wire: HTTPWireRequest) throws(Problem) -> Response {
+    private func found(
+        _ account: Account?,
+        _ request: Request,
+        _ context: ServerContext
+    ) async throws(Problem) -> Response {
+        try await recordReading("account.find", of: account?.id, request, context)
         guard let account else {
             throw Problem(.notFound, "Check the device id or e-mail address: no account has it.")
         }
-        return Response(.read(account, to: wire))
+        return Response(.read(account, to: gate.wire(request, context)))
     }
 
     @Sendable
     private func show(_ request: Request, _ context: ServerContext) async throws -> Response {
         _ = try context.administrator(.read)
-        let overview = try await authority.overview(of: try accountID(context))
+        let id = try accountID(context)
+        let overview = try await authority.overview(of: id)
+        try await recordReading("account.show", of: id, request, context)
         return Response(.read(overview, to: gate.wire(request, context)))
     }
 
@@ -141,7 +152,7 @@ struct AdminAccountRoutes: Sendable {
         _ = try await authority.account(id)  // "Not found" takes precedence over invalid content.
         let plan = try body.get()
         let detail = plan.plan.rawValue + (plan.expiresAt.map { " until \($0)" } ?? "")
-        let note = by.note("account.plan", id, try Self.checked(plan.reason), detail)
+        let note = by.note("account.plan", id, try AdminNotes.checked(plan.reason), detail)
         let (account, head) = try await authority.setPlan(
             plan.plan,
             until: plan.expiresAt,
@@ -194,29 +205,26 @@ struct AdminAccountRoutes: Sendable {
 
     // MARK: - Requests
 
-    /// Returns the note of an act whose reason is in the query.
+    /// Returns the note of an act on the account of the path, whose reason is in the query.
     private func note(
         _ action: String,
         _ least: AdminRole,
         _ request: Request,
         _ context: ServerContext
     ) async throws(Problem) -> AuditNote {
-        let by = try await permission.administrator(least, for: action, context)
-        guard let reason = gate.wire(request, context).query["reason"] else {
-            throw Problem(.malformedRequest, "Add '?reason=' to the path, for the audit log.")
-        }
-        return by.note(action, try accountID(context), try Self.checked(reason))
+        var note = try await notes.note(action, least, request, context)
+        note.account = try accountID(context)
+        return note
     }
 
-    private static func checked(_ reason: String) throws(Problem) -> String {
-        guard reason.isPlainText(of: WireLimits.reasonCharacters) else {
-            let range = WireLimits.reasonCharacters
-            throw Problem(
-                .invalidContent,
-                "Set 'reason' to \(range.lowerBound) to \(range.upperBound) printable characters."
-            )
-        }
-        return reason
+    /// Records that an administrator reads personal data, before it leaves the server.
+    private func recordReading(
+        _ action: String,
+        of account: Identifier?,
+        _ request: Request,
+        _ context: ServerContext
+    ) async throws(Problem) {
+        try await authority.record(notes.noteOfReading(action, account, request, context))
     }
 
     /// Decodes an amount and its reason, which also goes into the audit log.

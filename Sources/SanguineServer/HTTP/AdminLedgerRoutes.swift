@@ -48,7 +48,10 @@ struct AdminLedgerRoutes: Sendable {
 
     @Sendable
     private func export(_ request: Request, _ context: ServerContext) async throws -> Response {
-        _ = try context.administrator(.read)
+        let notes = AdminNotes(gate, AdminPermission(authority: authority))
+        let note = try await notes.note("ledger.export", .owner, request, context)
+        // Nothing leaves the server that was not recorded.
+        try await authority.record(note)
         let format = LedgerFormat(accept: request.headers[.accept])
         return Response(authority.exportLedger(as: format).response(), on: context.channel)
     }

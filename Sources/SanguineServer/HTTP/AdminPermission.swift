@@ -2,7 +2,7 @@ import Hummingbird
 import SanguineAuthority
 import SanguineModel
 
-/// Checks the roles of administrators for acts that change something, and records the refusals.
+/// Checks the roles of administrators for changes and exports, and records the refusals.
 struct AdminPermission: Sendable {
     let authority: Authority
 

@@ -2,11 +2,12 @@ public import Foundation
 
 /// The rights of an admin token; each role includes those before it.
 public enum AdminRole: String, Codable, Sendable, CaseIterable, Comparable {
-    /// Finds and lists accounts, and reads the audit log.
+    /// Finds, lists and shows accounts, which the audit log records; verifies the ledger, and reads
+    /// the audit log.
     case read
     /// Grants and takes back tokens and quota units, sets plans and ends sessions.
     case support
-    /// Deletes and exports accounts.
+    /// Deletes and exports accounts, and exports the ledger.
     case owner
 
     /// Orders by rights.

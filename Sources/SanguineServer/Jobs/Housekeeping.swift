@@ -4,7 +4,7 @@ import SanguineModel
 import ServiceLifecycle
 
 /// Performs periodic work: settles calls that ended while the storage failed, expires holds, wakes
-/// the delivery of e-mails, and deletes outdated data and the data of deleted accounts.
+/// the delivery of e-mails, ends plans at their time, and deletes outdated data and the data of deleted accounts.
 struct Housekeeping: Service {
     /// The interval between checks of the holds; a hold expires about this much later, or more if
     /// many expire at once.
@@ -16,8 +16,8 @@ struct Housekeeping: Service {
     ///
     /// If a turn deletes this many, the next turn sweeps again.
     static let sweepLimit = 1_000
-    /// The number of steps per turn that remove data of deleted accounts, some hundred rows each.
-    static let removalSteps = 32
+    /// The number of steps per turn that remove data of deleted accounts, at most 100 rows each.
+    static let removalSteps = 16
     /// The number of checks of the holds per check of the free space: one every ten seconds.
     static let looksPerSpace = 10
 
@@ -60,6 +60,7 @@ struct Housekeeping: Service {
                     () async throws(Problem) in
                     try await authority.expireGrants()
                 }
+                await endPlans()
                 if isSweepDue {
                     let dropped = await attempt("The cleanup failed") { () async throws(Problem) in
                         try await calls.sweep(limit: Self.sweepLimit)
@@ -67,12 +68,31 @@ struct Housekeeping: Service {
                     isSweepDue = dropped.map { $0 >= Self.sweepLimit } ?? true
                 }
                 look += 1
-                try await delay.sleep(for: Self.interval)
+                try await pause()
             }
         }
         // The next process will not know the cost of these calls.
         var unsettled = calls.unsettledCount
         await settleEnded(&unsettled)
+    }
+
+    /// Waits for the next turn, and ends each plan in between exactly at its time.
+    private func pause() async throws {
+        var rest = Self.interval
+        while rest > .zero {
+            let next = (try? await PlanEnds(of: authority).timeToNext(within: rest)) ?? rest
+            // A plan whose end could not be stored is tried again in the next turn.
+            let part = next > .zero ? min(next, rest) : rest
+            try await delay.sleep(for: part)
+            rest -= part
+            if rest > .zero { await endPlans() }
+        }
+    }
+
+    private func endPlans() async {
+        await attempt("The end of a plan could not be stored") { () async throws(Problem) in
+            try await PlanEnds(of: authority).end()
+        }
     }
 
     /// Settles calls that ended while the storage failed; logs once that calls are waiting, and

@@ -180,6 +180,17 @@ struct LoggedStorage: Storage {
     }
 
     func accounts(
+        withPlansEndingBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [AccountRow] {
+        do throws(StorageError) {
+            return try await storage.accounts(withPlansEndingBy: moment, limit: limit)
+        } catch {
+            throw logged(error, "accounts")
+        }
+    }
+
+    func accounts(
         withGrantsExpiringBy moment: Timestamp,
         limit: Int
     ) async throws(StorageError) -> [Identifier] {

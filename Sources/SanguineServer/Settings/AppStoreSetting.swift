@@ -73,6 +73,16 @@ public struct AppStoreSetting: Hashable, Sendable {
                 )
             )
         }
+        if bundleId == nil, !roots.isEmpty || !products.isEmpty {
+            problems.append(
+                .invalid(
+                    setting: "appStore.bundleId",
+                    value: "",
+                    allowed: "the bundle identifier of the app, because products or roots are set",
+                    source: "settings"
+                )
+            )
+        }
         if products.count > limit {
             problems.append(
                 .invalid(

@@ -18,6 +18,15 @@ extension ServerSettings {
         ///
         /// Default: `nil`; `sanguine serve` uses the folder `mail` in its data folder.
         public var folder: String?
+        /// The number of messages in the folder; beyond it, further ones wait in the database and
+        /// are tried again.
+        ///
+        /// Default: 10,000.
+        public var folderFiles = FolderMailSender.filesLimit
+        /// The time after which a message is removed from the folder.
+        ///
+        /// Default: 7 days.
+        public var folderKeep = FolderMailSender.filesKept
         /// The name or address of the SMTP server.
         ///
         /// Default: `nil`, without SMTP.
@@ -43,7 +52,7 @@ extension ServerSettings {
         public static let placeholderSender = "no-reply@sanguine.invalid"
 
         /// Returns the sender of the messages.
-        func sender(clock: any Clock<Duration>) -> any MailSender {
+        func sender(clock: any Clock<Duration>, wall: any WallClock) -> any MailSender {
             guard let from = EmailAddress(from ?? Self.placeholderSender) else {
                 return UnconfiguredMail()
             }
@@ -62,7 +71,13 @@ extension ServerSettings {
                 )
             }
             guard let folder else { return UnconfiguredMail() }
-            return FolderMailSender(folder: URL(filePath: folder), format: format)
+            return FolderMailSender(
+                folder: URL(filePath: folder),
+                format: format,
+                limit: folderFiles,
+                kept: folderKeep,
+                clock: wall
+            )
         }
     }
 }
@@ -89,6 +104,16 @@ extension Setting {
             .optionalText(\.mail.folder),
             allowed: "the path of a folder",
             "The folder for e-mails as files, without 'mail.smtp.host'. Default: mail in the data."
+        ),
+        Setting(
+            "mail.folderFiles",
+            .integer(\.mail.folderFiles, 1...1_000_000),
+            "The maximum number of e-mails in the folder; beyond it, further ones wait in the database."
+        ),
+        Setting(
+            "mail.folderKeep",
+            .duration(\.mail.folderKeep, .seconds(3_600) ... .seconds(365 * 86_400)),
+            "The time after which an e-mail is removed from the folder."
         ),
         Setting(
             "mail.smtp.host",

@@ -62,6 +62,7 @@ extension ServerSettings {
             problems.append(refusal(of: "mail.from", value: "", allowed: allowed))
         }
         problems += appStore.problems(limit: Self.listLimit)
+        problems += problemsOfAttestation + deviceCheck.problems
         if events.file != nil, events.webhook != nil {
             let allowed = "nothing, because 'events.file' is set"
             problems.append(

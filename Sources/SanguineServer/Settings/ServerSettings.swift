@@ -88,6 +88,10 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 3 s.
         public var addressProcessorTime: Duration = .seconds(3)
+        /// The number of guests that an address may create in an hour; 0 for any.
+        ///
+        /// An IPv6 address counts with its /64. Known devices are not counted. Default: 1,000.
+        public var guestsPerHour = 1_000
         /// The number of connections, including live ones; further ones wait to be accepted.
         ///
         /// One address gets half of them; further ones from it are closed. If the process may open
@@ -183,6 +187,11 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: `en`.
         public var defaultLanguage = "en"
+        /// The number of logins of an account: its e-mail address, and its identities at
+        /// providers.
+        ///
+        /// Default: 20.
+        public var logins = 20
     }
 
     /// The access of administrators.
@@ -391,6 +400,10 @@ public struct ServerSettings: Hashable, Sendable {
     public var holdsDuration: Duration = .seconds(10 * 60)
     /// The app whose App Store purchases the server accepts.
     public var appStore = AppStoreSetting()
+    /// The attestation of devices.
+    public var attestation = Attestation()
+    /// The key for Apple's DeviceCheck.
+    public var deviceCheck = DeviceCheckSetting()
     /// The language model that functions call.
     public var upstream = Upstream()
     /// The extraction of frames from videos.

@@ -6,7 +6,7 @@ extension Setting {
     /// All settings with a key, in the order of the documentation.
     public static let all: [Setting] =
         http + admin + limits + accounts + spending + tokens + mail + operations + appStore
-        + upstream + video + openAI + events + log
+        + attestation + deviceCheck + upstream + video + openAI + events + log
 
     private static let http = [
         Setting(
@@ -98,6 +98,11 @@ extension Setting {
             "limits.addressProcessorTime",
             .duration(\.limits.addressProcessorTime, .milliseconds(10) ... .seconds(600)),
             "The processor time of an address per 10 s, for requests without a valid token."
+        ),
+        Setting(
+            "limits.guestsPerHour",
+            .integer(\.limits.guestsPerHour, 0...1_000_000),
+            "The new guests of an address per hour; more get 429. 0 means any."
         ),
         Setting(
             "limits.connections",
@@ -214,6 +219,11 @@ extension Setting {
             isValid: isLanguage,
             "The language of accounts that set none."
         ),
+        Setting(
+            "accounts.logins",
+            .integer(\.accounts.logins, 1...1_000),
+            "The maximum number of logins of an account; another one gets 422."
+        ),
     ]
 
     private static let spending = [
@@ -293,6 +303,37 @@ extension Setting {
             "appStore.familySharing",
             .choice(\.appStore.familySharing, of: ["refuse", "count"]),
             "Whether purchases that a family member shares are refused or count."
+        ),
+    ]
+
+    private static let attestation = [
+        Setting(
+            "attestation.guests",
+            .choice(\.attestation.guests, of: ["none", "optional", "required"]),
+            "Whether new guests must be attested by App Attest or DeviceCheck."
+        ),
+        Setting(
+            "attestation.assertions",
+            .choice(\.attestation.assertions, of: ["none", "required"]),
+            "Whether attested devices must send an assertion to sign in and to refresh."
+        ),
+        Setting(
+            "attestation.appId",
+            .optionalText(\.attestation.appId),
+            allowed: "the team's identifier and the bundle identifier, as TEAM123456.com.example",
+            isValid: isApp,
+            "The app that App Attest attests."
+        ),
+        Setting(
+            "attestation.environment",
+            .choice(\.attestation.environment, of: ["production", "development"]),
+            "The only accepted environment of App Attest."
+        ),
+        Setting(
+            "attestation.roots",
+            .texts(\.attestation.roots),
+            allowed: "paths of files, such as Apple_App_Attestation_Root_CA.pem",
+            "The trusted root certificates of App Attest, in DER or PEM."
         ),
     ]
 
@@ -401,6 +442,11 @@ extension Setting {
             "Whether every request gets a line in the log."
         ),
     ]
+
+    private static func isApp(_ text: String) -> Bool {
+        let parts = text.split(separator: ".", maxSplits: 1).map(String.init)
+        return parts.count == 2 && parts[0].utf8.count == 10 && parts.allSatisfy(isBundle)
+    }
 
     private static func isBundle(_ text: String) -> Bool {
         (1...155).contains(text.utf8.count)

@@ -149,7 +149,9 @@ public struct UpstreamConnections: Sendable {
                 // Other resets of an HTTP/2 stream are not among them: the server has read its
                 // request.
                 guard fate?.isProcessed != true else { return false }
-                return isClosed || error is IOError || error is ChannelError
+                // The streams of a lost HTTP/2 connection may fail as if they were cancelled.
+                let isCancelled = fate != nil && error as? HTTPClientError == .cancelled
+                return isClosed || isCancelled || error is IOError || error is ChannelError
                     || error as? NIOSSLError == .uncleanShutdown
             case .onNew: return false
             }

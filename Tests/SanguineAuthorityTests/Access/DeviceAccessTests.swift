@@ -148,7 +148,8 @@ struct DeviceAccessTests {
         let guest = try await world.email.guest()
         #expect(try await world.available(guest.account) == 100)
         _ = try await authority.deleteAccount(guest, DeletionRequest())
-        while try await authority.removeSome(of: guest.account) == .removed {}
+        var walk = RemovalWalk()
+        while try await authority.removeSome(of: guest.account, &walk) == .removed {}
         let device = try await world.email.storage.load([.device(world.device(1).deviceId)])
         #expect(device.device(world.device(1).deviceId) == nil)
 

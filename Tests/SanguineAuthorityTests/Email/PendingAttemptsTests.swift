@@ -30,12 +30,12 @@ struct PendingAttemptsTests {
         try await eventually("three attempts wait") { pending.waiting == 3 }
         pending.end(first)
         for task in tasks {
-            let attempt = try #require(await task.value)
+            let attempt = try #require(try await task.finished())
             pending.end(attempt)
         }
         #expect(pending.waiting == 1)
         pending.end(second)
-        #expect(await other.value?.subjects == ["c"])
+        #expect(try await other.finished()?.subjects == ["c"])
     }
 
     @Test func `an outcome between the refusal and the wait is not missed`() async {
@@ -50,7 +50,7 @@ struct PendingAttemptsTests {
         let tasks = [waiting(["a", "1"]), waiting(["a", "2"])]
         try await eventually("two attempts wait") { pending.waiting == 2 }
         #expect(await pending.waitForTurn(first) == nil)
-        for task in tasks { #expect(await task.value == nil) }
+        for task in tasks { #expect(try await task.finished() == nil) }
         #expect(pending.waiting == 0)
     }
 
@@ -60,6 +60,6 @@ struct PendingAttemptsTests {
         try await eventually("all attempts wait") { pending.waiting == PendingAttempts.limit }
         #expect(await pending.waitForTurn(pending.begin(["a"])) == nil)
         pending.end(first)
-        for task in tasks { #expect(await task.value != nil) }
+        for task in tasks { #expect(try await task.finished() != nil) }
     }
 }

@@ -42,7 +42,7 @@ struct AdminLedgerTests {
             let (first, second) = (try await server.guest(), try await server.guest())
             let all = try await admin(
                 "GET",
-                "/admin/v1/ledger/export",
+                "/admin/v1/ledger/export?reason=books",
                 accept: "text/csv",
                 on: server
             )

@@ -19,6 +19,12 @@ struct DeletionRouteTests {
         return try await guest.send("POST", "/v1/sync/push", body)
     }
 
+    private func removeAll(_ guest: Guest) async throws {
+        var walk = RemovalWalk()
+        let authority = guest.server.authority
+        while try await authority.removeSome(of: guest.account.id, &walk) == .removed {}
+    }
+
     private func delete(_ guest: Guest, _ body: String = "{}") async throws -> Reply {
         try await guest.send("DELETE", "/v1/account", body)
     }
@@ -61,7 +67,7 @@ struct DeletionRouteTests {
             let posts = try await reader.get("/v1/collections/posts/records")
             #expect(!posts.body.contains("private"))
             server.setup.wall.advance(by: .seconds(61))
-            while try await server.authority.removeSome(of: guest.account.id) == .removed {}
+            try await removeAll(guest)
             let status = try await server.authority.removalStatus(guest.account.id)
             #expect(status?.state == .done)
             for kind in AccountRowsQuery.Kind.allCases {
@@ -119,7 +125,7 @@ struct DeletionRouteTests {
                 try await group.waitForAll()
             }
             server.setup.wall.advance(by: .seconds(61))
-            while try await server.authority.removeSome(of: guest.account.id) == .removed {}
+            try await removeAll(guest)
 
             let status = try await server.authority.removalStatus(guest.account.id)
             #expect(status?.state == .done)

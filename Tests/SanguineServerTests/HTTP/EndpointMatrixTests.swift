@@ -37,7 +37,7 @@ struct EndpointMatrixTests {
     /// The calls that need no token.
     private static let open: Set<String> = [
         "GET /health/live", "GET /health/ready", "GET /openapi.json", "POST /v1/accounts/guest",
-        "POST /v1/sessions/refresh", "POST /v1/sessions",
+        "POST /v1/sessions/refresh", "GET /v1/attestation/challenge", "POST /v1/sessions",
         "POST /v1/accounts/password/reset", "POST /v1/accounts/password/reset/verify",
         "POST /v1/sessions/codes/redeem", "POST /v1/purchases/appStore/notifications",
     ]

@@ -94,9 +94,9 @@ struct SessionRouteTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let code = try await code(of: guest)
-            #expect(code.count == 8)
+            #expect(code.count == 10)
             let device = "device-\(UUID().uuidString)"
-            let typed = code.prefix(4).lowercased() + "-" + code.suffix(4)
+            let typed = code.prefix(5).lowercased() + "-" + code.suffix(5)
             let moved = try await redeem(typed, device: device, on: server)
             #expect(try moved.decode(SignedIn.self).account.id == guest.account.id)
             // The response may have been lost.
@@ -114,7 +114,7 @@ struct SessionRouteTests {
             let first = try await code(of: guest)
             let second = try await code(of: guest)
             #expect(try await redeem(first, on: server).code == "move_code_invalid")
-            #expect(try await redeem("22222222", on: server).code == "move_code_invalid")
+            #expect(try await redeem("2222222222", on: server).code == "move_code_invalid")
             server.setup.wall.advance(by: .seconds(601))
             #expect(try await redeem(second, on: server).code == "move_code_invalid")
         }

@@ -104,7 +104,8 @@ struct MailDeliveryTests {
         try await requestCodes(1)
         let other = MailDelivery(
             authority: authority,
-            sender: ServerSettings.Mail().sender(clock: ContinuousClock()),
+            sender: ServerSettings.Mail()
+                .sender(clock: ContinuousClock(), wall: SystemWallClock()),
             metrics: registry,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         )

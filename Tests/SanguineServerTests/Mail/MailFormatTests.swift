@@ -66,7 +66,7 @@ struct MailFormatTests {
 
     @Test(arguments: ["ağ", "é", "日本語", "☕️"])
     func `a line with encoded words has at most 76 characters`(text: String) throws {
-        let name = String(repeating: text, count: 20)
+        let name = String(repeating: text, count: 40)
         let message = try self.text(subject: name, name: name)
         let lines = message.components(separatedBy: "\r\n").filter { $0.contains("=?") }
         #expect(lines.count >= 4)

@@ -107,7 +107,8 @@ struct EmailCommands: Sendable {
                 password: known.passwordHash ?? previous?.passwordHash,
                 email: address.text,
                 account,
-                by: caller
+                by: caller,
+                replacing: previous == nil ? nil : oldLogin
             ).decide(loaded, reader)
             var changes = decided.changes + [.delete(known)]
             if let previous, previous.name != login.text {
