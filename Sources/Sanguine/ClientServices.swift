@@ -59,17 +59,9 @@ final class ClientServices: Sendable {
             exchange: exchange,
             authorizer: currentUser
         )
-        let store = try ClientStore(
-            folder: configuration.storeFolder,
-            appVersion: configuration.appVersion,
-            log: log
-        )
+        let store = try Self.deviceStore(configuration, log)
         let registry = QueryRegistry(declared: configuration.declaredQueries)
-        switches = SwitchBoard(
-            store: store,
-            metrics: metrics,
-            logger: configuration.logger
-        ) { configuration.unknownNames(in: $0, registry) }
+        switches = Self.switchBoard(configuration, store, metrics, registry)
         let cacheScope = CacheScope(
             store: store,
             attempts: ReadAttempts(
@@ -97,6 +89,28 @@ final class ClientServices: Sendable {
         switches.onChange { [weak queries] in queries?.entries.setSwitches($0) }
     }
 
+    private static func deviceStore(
+        _ configuration: SanguineClient.Configuration,
+        _ log: StoreLog
+    ) throws(StoreError) -> ClientStore {
+        try ClientStore(
+            folder: configuration.storeFolder,
+            appVersion: configuration.appVersion,
+            log: log
+        )
+    }
+
+    private static func switchBoard(
+        _ configuration: SanguineClient.Configuration,
+        _ store: ClientStore,
+        _ metrics: ClientMetrics,
+        _ registry: QueryRegistry
+    ) -> SwitchBoard {
+        SwitchBoard(store: store, metrics: metrics, logger: configuration.logger) { switches in
+            configuration.unknownNames(in: switches, registry)
+        }
+    }
+
     /// The device's part of the cache, which is the same for all users.
     var cacheScope: CacheScope { queries.entries.device }
 
@@ -111,11 +125,7 @@ final class ClientServices: Sendable {
     ///
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     func freshCacheScope() throws(StoreError) -> CacheScope {
-        let store = try ClientStore(
-            folder: configuration.storeFolder,
-            appVersion: configuration.appVersion,
-            log: log
-        )
+        let store = try Self.deviceStore(configuration, log)
         switches.move(to: store)
         return CacheScope(
             store: store,

@@ -146,8 +146,7 @@ extension QueryCache {
     ) {
         var answer: Entry.Answer?
         var raised: RequestPriority?
-        var (isWaiting, mustAskClock) = (false, false)
-        var step: StepLog.Step?
+        var (isWaiting, mustAskClock, step) = (false, false, StepLog.Step?.none)
         entries.apply(query, creating: true) { entry, guarded in
             guard entry.serves(query) else {
                 answer = .failure(.conflictingQuery(name: query.name))

@@ -84,12 +84,7 @@ final class UserScope: Sendable {
         )
         cacheScope = Self.cacheScope(services, store, call, [balance, QuotaSource(balance)])
         outbox = Self.outbox(services, folder, floor)
-        let carrier = FeedCacheUpdater(
-            balance: balance,
-            cacheScope: cacheScope,
-            queries: services.queries,
-            switches: services.switches
-        )
+        let carrier = Self.feedUpdater(services, balance, cacheScope)
         feedUpdater = carrier
         records = UserRecords(outbox, observers: services.records, carry: carrier.apply)
         let server = configuration.server == nil ? nil : call
@@ -143,6 +138,19 @@ final class UserScope: Sendable {
             ),
             sources: sources,
             queue: services.configuration.queue(EntryWriter.label)
+        )
+    }
+
+    private static func feedUpdater(
+        _ services: ClientServices,
+        _ balance: BalanceKeeper,
+        _ cacheScope: CacheScope
+    ) -> FeedCacheUpdater {
+        FeedCacheUpdater(
+            balance: balance,
+            cacheScope: cacheScope,
+            queries: services.queries,
+            switches: services.switches
         )
     }
 
