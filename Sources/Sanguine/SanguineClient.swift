@@ -149,7 +149,11 @@ extension SanguineClient {
     /// ```swift
     /// print(client.matrix())
     /// ```
-    public func matrix() -> StorageMatrix { queries.entries.registry.matrix }
+    ///
+    /// Parts that a switch of the server replaces are shown as they apply, and marked.
+    public func matrix() -> StorageMatrix {
+        queries.entries.registry.matrix(services.switches.current.switches)
+    }
 
     /// Returns the client's state as text, for a bug report.
     ///
@@ -158,7 +162,7 @@ extension SanguineClient {
     /// ```
     ///
     /// It covers the user and the session, the network, requests, the cache, the outbox, the feed,
-    /// the balance, the files on disk, failures and metrics. Each part is read at its own moment.
+    /// the balance, the files on disk, failures, switches and metrics. Each part is read at its own moment.
     /// The text has at most ``MetricsLimits/reportBytes``, and each list at most
     /// ``MetricsLimits/reportRows`` lines and the number of the others.
     ///

@@ -72,7 +72,7 @@ struct StorageMatrixTests {
         let registry = QueryRegistry(declared: [])
         for number in 0..<1_500 { registry.saw("query \(number)", .session) }
         for number in 1...10 { registry.saw("query 0", .fresh(for: .seconds(number))) }
-        let matrix = registry.matrix
+        let matrix = registry.matrix()
 
         #expect(matrix.rows.count == 1_003)
         #expect(matrix.leftOut == 507)

@@ -36,10 +36,17 @@ final class FunctionCaller: Sendable {
         call: ServerCall,
         balance: BalanceKeeper,
         configuration: SanguineClient.Configuration,
-        analytics: ClientAnalytics? = nil
+        analytics: ClientAnalytics? = nil,
+        switches: SwitchBoard? = nil,
+        steps: StepLog? = nil
     ) {
         self.analytics = analytics
-        sender = CallSender(call: call, configuration: configuration)
+        sender = CallSender(
+            call: call,
+            configuration: configuration,
+            switches: switches,
+            steps: steps
+        )
         self.balance = balance
     }
 
@@ -48,7 +55,9 @@ final class FunctionCaller: Sendable {
             call: call,
             balance: balance,
             configuration: services.configuration,
-            analytics: services.metrics.analytics
+            analytics: services.metrics.analytics,
+            switches: services.switches,
+            steps: services.metrics.steps
         )
     }
 
@@ -206,6 +215,8 @@ final class FunctionCaller: Sendable {
             isQueued: sending.isQueued,
             request: sending.body
         )
+        var terms = terms
+        terms.isWithheld = sender.switches?.withholds(function: sending.function) ?? false
         try balance.began(open, terms)
     }
 

@@ -40,13 +40,18 @@ final class QueryRegistry: Sendable {
         }
     }
 
-    /// The matrix of all queries that are known so far.
-    var matrix: StorageMatrix {
+    /// Returns the matrix of all queries that are known so far.
+    func matrix(_ switches: Switches = Switches()) -> StorageMatrix {
         let seen = seen.withLock { $0 }
         let found = seen.policies.flatMap { name, policies in
             policies.map { QueryDeclaration(name: name, policy: $0) }
         }
-        return StorageMatrix(declared: declared, seen: found, leftOut: seen.leftOut)
+        return StorageMatrix(
+            declared: declared,
+            seen: found,
+            leftOut: seen.leftOut,
+            switches: switches
+        )
     }
 }
 

@@ -48,12 +48,17 @@ public struct StorageMatrix: Hashable, Sendable, Codable {
         public var dependencies: [String]
         /// The version of the value's type.
         public var version: Int
+        /// The members that a switch of the server replaces: `freshness`, `timeout`, `optimism`; `nil`
+        /// for none.
+        public var switched: [String]?
     }
 
     /// The rows, by name.
     public var rows: [Row]
     /// The number of uses left out because the limits of the matrix were reached.
     public var leftOut: Int
+    /// A line for each switch of the server, such as `function ask: timeout 120 s`; `nil` for none.
+    public var switches: [String]?
 
     /// Creates the matrix of declarations.
     ///
@@ -61,12 +66,16 @@ public struct StorageMatrix: Hashable, Sendable, Codable {
     ///   - declared: The app's declarations. A query may occur more than once.
     ///   - seen: The queries that were used.
     ///   - leftOut: The number of uses that are missing.
+    ///   - switches: The switches of the server, which replace parts of the declarations. Default:
+    ///     none.
     public init(
         declared: [QueryDeclaration],
         seen: [QueryDeclaration] = [],
-        leftOut: Int = 0
+        leftOut: Int = 0,
+        switches: Switches = Switches()
     ) {
         self.leftOut = leftOut
+        self.switches = switches.isEmpty ? nil : switches.lines
         let declaredOnes = Set(declared)
         let policies = Dictionary(grouping: declaredOnes.union(seen), by: \.name)
         rows = policies.values.flatMap { group in
@@ -74,7 +83,7 @@ public struct StorageMatrix: Hashable, Sendable, Codable {
                 let standing: Row.Standing =
                     group.count > 1
                     ? .conflict : declaredOnes.contains(query) ? .declared : .undeclared
-                return Row(query, standing)
+                return Row(query, standing, switches.queries[query.name])
             }
         }
         // Sorted by all members, so that the same queries always print the same table.
@@ -83,8 +92,17 @@ public struct StorageMatrix: Hashable, Sendable, Codable {
 }
 
 extension StorageMatrix.Row {
-    fileprivate init(_ query: QueryDeclaration, _ standing: Standing) {
-        let policy = query.policy
+    fileprivate init(
+        _ query: QueryDeclaration,
+        _ standing: Standing,
+        _ switches: Switches.Query?
+    ) {
+        var policy = query.policy
+        if let seconds = switches?.freshness {
+            policy.freshness = seconds == 0 ? .never : .duration(.seconds(seconds))
+            policy.adaptive = nil
+        }
+        if let seconds = switches?.timeout { policy.timeout = .seconds(seconds) }
         name = query.name
         self.standing = standing
         if let bounds = policy.adaptive {
@@ -103,6 +121,12 @@ extension StorageMatrix.Row {
         tags = policy.tags
         dependencies = policy.dependencies
         version = policy.version
+        let members: [(String, Bool)] = [
+            ("freshness", switches?.freshness != nil), ("timeout", switches?.timeout != nil),
+            ("optimism", switches?.optimism != nil),
+        ]
+        let replaced = members.filter(\.1).map(\.0)
+        switched = replaced.isEmpty ? nil : replaced
     }
 }
 
@@ -124,12 +148,22 @@ extension StorageMatrix: CustomStringConvertible {
             .joined(separator: "  ")
             return String(line.reversed().drop { $0 == " " }.reversed())
         }
+        if let switches {
+            text.append("")
+            text += switches.map { "switched by the server: \($0)" }
+        }
         if leftOut > 0 { text.append("(\(leftOut) more were used and are not listed.)") }
         return text.joined(separator: "\n")
     }
 }
 
 extension StorageMatrix.Row {
+    private var note: String {
+        let parts = standing == .declared ? [] : [standing.rawValue]
+        let replaced = switched.map { ["switched: " + $0.joined(separator: ", ")] } ?? []
+        return (parts + replaced).joined(separator: "; ")
+    }
+
     fileprivate var cells: [String] {
         func list(_ items: [String]) -> String {
             items.isEmpty ? "-" : items.joined(separator: ", ")
@@ -137,7 +171,7 @@ extension StorageMatrix.Row {
         return [
             name, freshness, kept, tier, audience, timeout, "\(attempts)", priority,
             list(refetchedOn), polled ?? "-", list(tags), list(dependencies), "\(version)",
-            standing == .declared ? "" : standing.rawValue,
+            note,
         ]
     }
 }

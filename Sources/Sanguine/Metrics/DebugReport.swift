@@ -25,6 +25,7 @@ struct DebugReport {
         report.add(user.feed.survey)
         addBalance(user.balance)
         addStorage(user.folder)
+        addSwitches()
         addMetrics()
     }
 
@@ -158,6 +159,13 @@ struct DebugReport {
         var files = root.map { StoredFile.all(in: $0, under: "") } ?? []
         if let place { files += StoredFile.all(in: place.url, under: "users/\(place.number)/") }
         report.add(files.map { "\($0.name): \($0.bytes) bytes" })
+    }
+
+    private mutating func addSwitches() {
+        let current = client.services.switches.current
+        report.section("switches")
+        report.add(current.revision == 0 ? "none were received" : "revision \(current.revision)")
+        report.add(current.switches.lines)
     }
 
     private mutating func addMetrics() {
