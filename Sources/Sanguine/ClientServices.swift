@@ -78,7 +78,7 @@ final class ClientServices: Sendable {
             memoryBytes: configuration.memoryBytes,
             metrics: metrics,
             polling: configuration.polling,
-            registry: QueryRegistry(declared: configuration.declaredQueries)
+            registry: QueryRegistry(configuration)
         )
         records = RecordObservers(mainActorBatch: mainActorBatch)
         events = EventKeeper(configuration: configuration, zone: zone)

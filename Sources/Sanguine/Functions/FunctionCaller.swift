@@ -24,6 +24,8 @@ final class FunctionCaller: Sendable {
     let balance: BalanceKeeper
     /// Receives the refusals for exhausted quotas; `nil` for none.
     let analytics: ClientAnalytics?
+    /// Lists the functions that were called; `nil` for none.
+    private let registry: QueryRegistry?
 
     /// Allows a request to sign the user in: the app asks for something.
     func allowSignIn() { call.authorizer.allowSignIn() }
@@ -36,9 +38,11 @@ final class FunctionCaller: Sendable {
         call: ServerCall,
         balance: BalanceKeeper,
         configuration: SanguineClient.Configuration,
-        analytics: ClientAnalytics? = nil
+        analytics: ClientAnalytics? = nil,
+        registry: QueryRegistry? = nil
     ) {
         self.analytics = analytics
+        self.registry = registry
         sender = CallSender(call: call, configuration: configuration)
         self.balance = balance
     }
@@ -48,7 +52,8 @@ final class FunctionCaller: Sendable {
             call: call,
             balance: balance,
             configuration: services.configuration,
-            analytics: services.metrics.analytics
+            analytics: services.metrics.analytics,
+            registry: services.queries.entries.registry
         )
     }
 
@@ -225,6 +230,7 @@ final class FunctionCaller: Sendable {
 
     private func sending<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> CallRequest
     {
+        registry?.saw(Call.self)
         var random = configuration.random
         return CallRequest(
             key: Identifier(at: configuration.clock.now(), using: &random).description,
