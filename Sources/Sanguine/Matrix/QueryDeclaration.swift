@@ -8,7 +8,7 @@ public import SanguineModel
 /// configuration.queries = [ValueQuery.profile("").declaration, ListQuery.feed.declaration]
 /// ```
 ///
-/// Several declarations of one name are one row. They may differ in the freshness, the time limit,
+/// Several declarations of a name share a row. They may differ in the freshness, the time limit,
 /// the retries and the priority, because these belong to the reader: each read uses its own. They
 /// must agree in everything that determines how a value is stored and when it becomes stale: the
 /// tier, the audience, the time for which it is kept, the version, the tags, the dependencies, the
@@ -61,7 +61,7 @@ public struct QueryDeclaration: Hashable, Sendable {
     /// Returns the declaration of a query whose values are answers of a function.
     ///
     /// The row then shows how the server stores the answers. If the function has the query's name,
-    /// both are one row.
+    /// they share a row.
     public func calling<Call: FunctionCall>(_ call: Call.Type) -> Self {
         var declaration = self
         declaration.function = Call.name

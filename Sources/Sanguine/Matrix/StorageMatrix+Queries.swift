@@ -22,7 +22,7 @@ extension StorageMatrix {
         let declaredNames = Set(declared.map(\.name))
         var rows: [Row] = []
         for (name, group) in names {
-            // Queries that are stored in the same way are one row with several readers.
+            // Queries that are stored in the same way share a row, with several readers.
             var ways: [[QueryDeclaration]] = []
             for query in group.uniqued {
                 let way = ways.firstIndex { $0[0].difference(from: query) == nil }

@@ -15,7 +15,7 @@ final class ErasedQuery: Sendable {
     let countsFetches: Bool
     /// Whether a source holds more of the value than the entry; see ``PartFetcher``.
     let comesInParts: Bool
-    /// The declaration of the list or range whose entry this is; `nil` for a query of its own.
+    /// The declaration of the list or range that this is an entry of; `nil` for a single query.
     let partsDeclaration: QueryDeclaration?
     /// The place of the declaration; `nil` if it is unknown.
     let place: DeclarationPlace?

@@ -6,7 +6,7 @@ import SanguineServer
 struct MatrixCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "matrix",
-        abstract: "Show where everything is stored, how long and for whom: the storage matrix.",
+        abstract: "Show where everything is stored, for how long and for which users.",
         discussion: """
             Reads the settings of a server as 'serve' does, and prints its functions and \
             collections, and the queries that every client has. An app prints its own matrix, with \
