@@ -154,16 +154,17 @@ extension SanguineClient {
     /// ```
     public func matrix() -> StorageMatrix { queries.entries.registry.matrix }
 
-    /// Returns the client's state as text, for a bug report.
+    /// Returns the client's state, for a bug report.
     ///
     /// ```swift
     /// logger.notice("\(client.debugReport())")
     /// ```
     ///
-    /// It covers the user and the session, the network, requests, the cache, the outbox, the feed,
-    /// the balance, the files on disk, failures and metrics. Each part is read at its own moment.
-    /// The text has at most ``MetricsLimits/reportBytes``, and each list at most
-    /// ``MetricsLimits/reportRows`` lines and the number of the others.
+    /// It begins with the figures that <doc:What-Is-Wrong> explains, and covers the user and the
+    /// session, the network, requests, the cache, the outbox, the feed, the balance, the files on
+    /// disk, failures and metrics. Each part is read at its own moment. The text has at most
+    /// ``MetricsLimits/reportBytes``, and each list at most ``MetricsLimits/reportRows`` lines and
+    /// the number of the others.
     ///
     /// It contains names of queries and mutations, numbers, codes of errors, and the ends of ids.
     /// It never contains tokens, values, parameters of queries, arguments of operations, names of
@@ -171,8 +172,8 @@ extension SanguineClient {
     ///
     /// Like ``storeReport``, it opens files that are not open yet.
     ///
-    /// - Returns: Sections of lines, of which the last line ends with a line feed.
-    public func debugReport() -> String { DebugReport(of: self).text }
+    /// - Returns: The report, which is text, or JSON for an app's telemetry.
+    public func debugReport() -> DebugReport { ReportComposer(of: self).result }
 
     /// Measures one of the app's operations: how often it runs, how often it fails, and how long it
     /// takes.
