@@ -323,6 +323,7 @@ struct DebugReportTests {
         for id in ["a", "a", "b"] { _ = try await test.client.value(of: .fleeting(id)) }
         test.wall.advance(by: .minutes(10))
         _ = try await test.client.value(of: .fleeting("b"))
+        try await test.client.waitUntilIdle()
 
         let report = test.client.debugReport()
         #expect(report[.readsCount] == 4 && report[.readsHit] == 1)
@@ -335,13 +336,14 @@ struct DebugReportTests {
 
     @Test func `failures and the missing network are counted`() async throws {
         let network = ScriptedTransport { _ in .fail(.offline("no network")) }
-        let connectivity = ManualConnectivity(isOnline: false)
+        let connectivity = ManualConnectivity()
         let test = try TestClient(network: network) {
             ($0.retries, $0.connectivity) = (false, connectivity)
         }
         await #expect(throws: SanguineError.self) {
             try await test.client.value(of: .fleeting("a"))
         }
+        connectivity.disconnect()
 
         let report = test.client.debugReport()
         #expect(report[.networkOnline] == 0 && report[.appForeground] == 1)
