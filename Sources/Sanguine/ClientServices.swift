@@ -60,7 +60,7 @@ final class ClientServices: Sendable {
             authorizer: currentUser
         )
         let store = try Self.deviceStore(configuration, log)
-        let registry = QueryRegistry(declared: configuration.declaredQueries)
+        let registry = QueryRegistry(configuration)
         switches = Self.switchBoard(configuration, store, metrics, registry)
         let cacheScope = CacheScope(
             store: store,

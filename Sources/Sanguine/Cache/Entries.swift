@@ -218,8 +218,17 @@ final class Entries: Sendable {
         )
         entry.switchedFreshness = guarded.switches.freshness(of: query.name)
         guarded.table.add(entry)
-        registry.saw(query.name, query.policy)
+        registry.saw(query.declaration)
         return entry
+    }
+
+    /// Replaces the query of an entry, and records it if another declaration made it.
+    ///
+    /// Called under the lock.
+    func replaceQuery(of entry: Entry, with query: ErasedQuery) {
+        guard entry.query !== query else { return }
+        if !query.looksDeclared(as: entry.query) { registry.saw(query.declaration) }
+        entry.query = query
     }
 
     /// Evicts entries if they cost too much.

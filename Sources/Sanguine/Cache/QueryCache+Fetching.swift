@@ -153,7 +153,7 @@ extension QueryCache {
                 return nil
             }
             // Callers share the query: assigning the same one would only cost reference counting.
-            if entry.query !== query { entry.query = query }
+            if entry.query !== query { entries.replaceQuery(of: entry, with: query) }
             guarded.table.use(entry)
             if !refreshing, let box = entry.box {
                 // A value that arrived after the clock was read is not from the future.

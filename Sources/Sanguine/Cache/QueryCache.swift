@@ -171,7 +171,7 @@ final class QueryCache: Sendable {
         var raised: RequestPriority?
         let isObserving = entries.apply(query, creating: true) { entry, guarded in
             guard let entry = entry as? TypedEntry<Value> else { return nil }
-            entry.query = query
+            entries.replaceQuery(of: entry, with: query)
             raised = entry.recordPriority(query.policy.priority)
             let actions = entry.state.observe(
                 number,
@@ -248,7 +248,7 @@ final class QueryCache: Sendable {
                 day: arrival.day(in: guarded.zone),
                 generation: guarded.marks.next()
             )
-            if entry.query !== query { entry.query = query }
+            entries.replaceQuery(of: entry, with: query)
             entries.store(change, arrival, entry, in: &guarded)
             return actions
         }

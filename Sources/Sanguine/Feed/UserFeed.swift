@@ -185,6 +185,12 @@ final class UserFeed: Sendable {
     /// Whether there is a live connection.
     var isLive: Bool { guarded.withLock { $0.isLive } }
 
+    /// The number of pulls that failed in a row.
+    var failuresInARow: Int { guarded.withLock { $0.failures } }
+
+    /// The number of changes that the server is known to have and the device has not.
+    var lag: Int64 { records.outbox.read { $0.state.lag ?? 0 } }
+
     /// Whether the app uses records.
     var isActive: Bool { guarded.withLock { $0.isActive } }
 

@@ -24,6 +24,8 @@ final class FunctionCaller: Sendable {
     let balance: BalanceKeeper
     /// Receives the refusals for exhausted quotas; `nil` for none.
     let analytics: ClientAnalytics?
+    /// Lists the functions that were called; `nil` for none.
+    private let registry: QueryRegistry?
 
     /// Allows a request to sign the user in: the app asks for something.
     func allowSignIn() { call.authorizer.allowSignIn() }
@@ -37,10 +39,12 @@ final class FunctionCaller: Sendable {
         balance: BalanceKeeper,
         configuration: SanguineClient.Configuration,
         analytics: ClientAnalytics? = nil,
+        registry: QueryRegistry? = nil,
         switches: SwitchBoard? = nil,
         steps: StepLog? = nil
     ) {
         self.analytics = analytics
+        self.registry = registry
         sender = CallSender(
             call: call,
             configuration: configuration,
@@ -56,6 +60,7 @@ final class FunctionCaller: Sendable {
             balance: balance,
             configuration: services.configuration,
             analytics: services.metrics.analytics,
+            registry: services.queries.entries.registry,
             switches: services.switches,
             steps: services.metrics.steps
         )
@@ -236,6 +241,7 @@ final class FunctionCaller: Sendable {
 
     private func sending<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> CallRequest
     {
+        registry?.saw(Call.self)
         var random = configuration.random
         return CallRequest(
             key: Identifier(at: configuration.clock.now(), using: &random).description,

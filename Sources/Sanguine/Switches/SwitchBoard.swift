@@ -149,26 +149,4 @@ extension Switches {
     var withheldMutations: Set<String> {
         Set(mutations.filter { $0.value.optimism == false }.keys)
     }
-
-    /// One line for each switch, for reports.
-    var lines: [String] {
-        func line(_ kind: String, _ name: String, _ parts: [String?]) -> String {
-            "\(kind) \(name): " + parts.compactMap { $0 }.joined(separator: ", ")
-        }
-        func optimism(_ flag: Bool?) -> String? { flag.map { "optimism \($0 ? "on" : "off")" } }
-        func timeout(_ seconds: Int?) -> String? { seconds.map { "timeout \($0) s" } }
-        let all = [
-            queries.map { name, value in
-                let freshness = value.freshness.map { "freshness \($0) s" }
-                return line(
-                    "query",
-                    name,
-                    [freshness, timeout(value.timeout), optimism(value.optimism)]
-                )
-            },
-            functions.map { line("function", $0, [timeout($1.timeout), optimism($1.optimism)]) },
-            mutations.map { line("mutation", $0, [optimism($1.optimism)]) },
-        ]
-        return all.flatMap { $0.sorted() }
-    }
 }

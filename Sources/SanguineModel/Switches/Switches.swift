@@ -121,6 +121,30 @@ extension Switches {
     }
 }
 
+extension Switches {
+    /// One line for each switch, for reports.
+    package var lines: [String] {
+        func line(_ kind: String, _ name: String, _ parts: [String?]) -> String {
+            "\(kind) \(name): " + parts.compactMap { $0 }.joined(separator: ", ")
+        }
+        func optimism(_ flag: Bool?) -> String? { flag.map { "optimism \($0 ? "on" : "off")" } }
+        func timeout(_ seconds: Int?) -> String? { seconds.map { "timeout \($0) s" } }
+        let all = [
+            queries.map { name, value in
+                let freshness = value.freshness.map { "freshness \($0) s" }
+                return line(
+                    "query",
+                    name,
+                    [freshness, timeout(value.timeout), optimism(value.optimism)]
+                )
+            },
+            functions.map { line("function", $0, [timeout($1.timeout), optimism($1.optimism)]) },
+            mutations.map { line("mutation", $0, [optimism($1.optimism)]) },
+        ]
+        return all.flatMap { $0.sorted() }
+    }
+}
+
 /// Reads switches from JSON, member by member, and collects faults.
 private struct SwitchReader {
     private(set) var faults: [String] = []

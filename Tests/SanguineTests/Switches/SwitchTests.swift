@@ -131,6 +131,7 @@ struct SwitchTests {
     @Test func `the matrix and the report show what is replaced`() throws {
         let test = try TestClient {
             $0.queries = [QueryDeclaration(name: "page", policy: .untilMidnight)]
+            $0.functions = [Ask.self]
         }
         apply(test.client) {
             $0.queries["page"] = .init(freshness: 60, timeout: 8)
@@ -139,10 +140,12 @@ struct SwitchTests {
         let matrix = test.client.matrix()
         let row = matrix.rows.first { $0.name == "page" }
 
-        #expect(row?.freshness == "1 min" && row?.timeout == "8 s")
+        #expect(row?.client.fresh == "1 min")
+        #expect(row?.readers.map(\.timeout) == ["8 s"])
         #expect(row?.switched == ["freshness", "timeout"])
+        #expect(matrix["ask"]?.switched == ["optimism"])
         #expect(matrix.description.contains("switched by the server: function ask: optimism off"))
-        #expect(test.client.debugReport().contains("revision 1"))
+        #expect("\(test.client.debugReport())".contains("revision 1"))
     }
 
     // MARK: - Mutations
