@@ -42,7 +42,7 @@ struct SwitchesTests {
         #expect(switches.mutations["a"] ?? .init() == .init())
     }
 
-    @Test func `valid members beside a fault are kept`() throws {
+    @Test func `valid members next to a fault are kept`() throws {
         let (switches, faults) = try read(
             #"{"queries":{"a":{"freshness":"x","timeout":8},"b":{"optimism":false}},"new":1}"#
         )
