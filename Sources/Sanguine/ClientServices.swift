@@ -255,18 +255,21 @@ extension SanguineClient.Configuration {
 }
 
 extension SanguineClient.Configuration {
-    /// Returns the names of mutations that are not registered, and, if the app declares its queries,
-    /// of queries that are neither declared nor in use.
+    /// Returns the names of mutations that are not registered and, if the app declares its queries
+    /// or functions, of those that are neither declared nor in use.
     ///
-    /// A switch of such a query takes effect if the query is used later. Functions are not declared.
+    /// A switch of such a query or function takes effect if it is used later.
     fileprivate func unknownNames(in switches: Switches, _ registry: QueryRegistry) -> [String] {
         let own = Set(mutations.map { $0.name })
         let names = switches.mutations.keys.filter { name in
             !own.contains(name) && schema.mutation(name) == nil
         }
-        guard !queries.isEmpty else { return names.sorted() }
         let used = Set(registry.matrix().rows.map(\.name))
-        return names.sorted() + switches.queries.keys.filter { !used.contains($0) }.sorted()
+        let unused = [
+            queries.isEmpty ? [] : Array(switches.queries.keys),
+            functions.isEmpty ? [] : Array(switches.functions.keys),
+        ]
+        return names.sorted() + unused.flatMap { $0.filter { !used.contains($0) }.sorted() }
     }
 }
 

@@ -143,9 +143,9 @@ extension SanguineClient {
         ValueQuery<Account>.account.declaration,
     ]
 
-    /// Returns where everything is stored: the queries of ``Configuration/queries``, the functions of
-    /// ``Configuration/functions``, the registered collections, the client's own queries, and all
-    /// others that were used since the client was created.
+    /// Returns where everything is stored: the queries of ``Configuration/queries``, the functions
+    /// of ``Configuration/functions``, the registered collections, the client's own queries, and
+    /// all others that were used since the client was created.
     ///
     /// `sanguine matrix --config` prints the same rows for a server's functions and collections.
     ///

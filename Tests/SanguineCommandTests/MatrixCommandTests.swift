@@ -48,8 +48,12 @@ struct MatrixCommandTests {
         #expect((json as? MatrixCommand)?.json == true)
         let markdown = try SanguineTool.parseAsRoot(["matrix", "--markdown"])
         #expect((markdown as? MatrixCommand)?.markdown == true)
-        #expect(throws: (any Error).self) {
+    }
+
+    @Test func `two forms of output at once are wrong usage`() throws {
+        let error = try #require(throws: (any Error).self) {
             try SanguineTool.parseAsRoot(["matrix", "--markdown", "--json"])
         }
+        #expect(SanguineTool.exitCode(for: error) == .validationFailure)
     }
 }

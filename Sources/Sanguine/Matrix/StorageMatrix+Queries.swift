@@ -4,8 +4,8 @@ extension StorageMatrix {
     /// Creates the matrix of the declarations of an app.
     ///
     /// - Parameters:
-    ///   - declared: The declarations of queries, lists and ranges. A name may occur more than once,
-    ///     see ``QueryDeclaration``.
+    ///   - declared: The declarations of queries, lists and ranges. A name may occur more than
+    ///     once, see ``QueryDeclaration``.
     ///   - seen: The queries that were used. Default: none.
     ///   - functions: The rows of the functions. Default: none.
     ///   - collections: The collections of records. Default: none.

@@ -6,8 +6,8 @@ public import SanguineModel
 /// logger.notice("\(client.debugReport())")
 /// ```
 ///
-/// The description is text of at most ``MetricsLimits/reportBytes``. The encoded form suits an app's
-/// telemetry. It contains names, numbers and codes, and nothing personal; see
+/// The description is text of at most ``MetricsLimits/reportBytes``. The encoded form suits an
+/// app's telemetry. It contains names, numbers and codes, and nothing personal; see
 /// ``SanguineClient/debugReport()``. <doc:What-Is-Wrong> says which figure explains which symptom.
 public struct DebugReport: Hashable, Codable, Sendable {
     /// A titled part of the report.

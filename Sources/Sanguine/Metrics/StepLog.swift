@@ -5,8 +5,8 @@ import SanguineModel
 ///
 /// There is no log if neither is enabled when the client is created, so that a step costs one check
 /// of a constant. A line contains names that the app has declared, amounts, codes, the ids of
-/// operations, and hashes of queries' keys. A hash is seeded for each process: it tells values of one
-/// query apart, but its parameters cannot be found by trying. Lines never contain parameters,
+/// operations, and hashes of queries' keys. A hash is seeded for each process: it tells values of
+/// one query apart, but its parameters cannot be found by trying. Lines never contain parameters,
 /// arguments, values or addresses.
 ///
 /// The logger is the app's code, so no method may be called under a lock.

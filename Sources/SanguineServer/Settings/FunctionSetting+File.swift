@@ -168,14 +168,19 @@ extension FunctionSetting {
             case .keepsHistory:
                 "true, false; with the audience public only if 'history.messages' is 0"
             case .historyTokens: "a whole number from 0 to 1000000, with 'keepsHistory'"
-            case .historyMessages:
-                "a whole number from 0 (no context, so that a repeated question has a cached "
-                    + "answer) to 100, with 'keepsHistory'"
-            case .titles:
-                "the name of another function without titles, whose input has no members except "
-                    + "'question' and 'answer'; with 'keepsHistory'"
+            case .historyMessages: Self.allowedMessages
+            case .titles: Self.allowedTitles
             }
         }
+
+        private static let allowedMessages = """
+            a whole number from 0 (no context, so that a repeated question has a cached answer) to \
+            100, with 'keepsHistory'
+            """
+        private static let allowedTitles = """
+            the name of another function without titles, whose input has no members except \
+            'question' and 'answer'; with 'keepsHistory'
+            """
     }
 
     /// A description of the permitted types of an input member.

@@ -134,7 +134,7 @@ struct SwitchFeedTests {
         let world = try await SyncWorld()
         try await confirmation { changed in
             world.authority.switches.onChange { changed() }
-            _ = try await world.authority.setSwitches(Self.switches)
+            #expect(try await world.authority.setSwitches(Self.switches).revision == 1)
         }
     }
 

@@ -41,8 +41,9 @@ struct SwitchTests {
         switches.functions["ask"] = .init(timeout: 90)
         authority.setSwitches(switches)
         try await eventually("the next switches") {
-            client.services.switches.current == NumberedSwitches(revision: 2, switches)
+            client.services.switches.current.revision == 2
         }
+        #expect(client.services.switches.current.switches == switches)
         withExtendedLifetime(following) {}
     }
 
