@@ -99,6 +99,45 @@ extension EndToEnd {
             }
         }
 
+        @Test func `switches stay on the device, also after a sign-out, as their cells say`()
+            async throws
+        {
+            try await TemporaryFolder.with { root in
+                let data = root.appending(path: "data")
+                let phone = root.appending(path: "phone")
+                let file = root.appending(path: "switches.json")
+                try Data(#"{"functions": {"ask": {"timeout": 120}}}"#.utf8).write(to: file)
+                let lines = ["function ask: timeout 120 s"]
+                try await ServeProcess.with(data: data) { server in
+                    let command = ["set", file.path, "--reason", "slow answers"]
+                    let set = try await Self.switches(command, of: server, in: data)
+                    #expect(set.status == 0, "\(set.errors)")
+                    let first = try SanguineClient(.of(port: server.port, folder: phone))
+                    let following = first.observe(.balance) { _ in }
+                    try await eventually("the switches") { first.matrix().switches == lines }
+                    try await first.waitUntilIdle()
+                    withExtendedLifetime(following) {}
+                    first.close()
+
+                    let network = RecordedNetwork()
+                    network.disconnect()
+                    var configuration = SanguineClient.Configuration.of(
+                        port: server.port,
+                        folder: phone
+                    )
+                    configuration.transport = network
+                    let second = try SanguineClient(configuration)
+                    defer { second.close() }
+                    let matrix = try PrintedMatrix(second.matrix())
+                    #expect(try matrix.cell("$config", "tier") == "onDisk")
+                    #expect(second.matrix().switches == lines)
+                    #expect(try matrix.cell("$config", "client for") == "device")
+                    await second.signOut()
+                    #expect(second.matrix().switches == lines)
+                }
+            }
+        }
+
         @Test func `switches of unknown functions, and files that are no JSON, change nothing`()
             async throws
         {

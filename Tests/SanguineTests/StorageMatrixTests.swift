@@ -218,6 +218,22 @@ struct StorageMatrixTests {
         #expect(Set(rows.flatMap(\.readers).compactMap(\.place)).count == 2)
     }
 
+    @Test func `a declaration that names its function has one reader with the used query`() {
+        let query = QueryDeclaration("chart", .forever, .query, nil)
+        let matrix = StorageMatrix(declared: [query.calling(Echo.self)], seen: [query])
+
+        #expect(matrix["chart"]?.readers.count == 1)
+        #expect(matrix["chart"]?.standing == .declared)
+    }
+
+    @Test func `switches are a row of each server, in the feed of every account`() {
+        let row = StorageMatrix.Row.config
+
+        #expect(row.name == "$config" && row.server.audience == "everyone")
+        #expect(row.client.tier == "onDisk" && row.client.audience == "device")
+        #expect(row.restored == .feed)
+    }
+
     // MARK: - A client
 
     @Test func `a client shows declared, built-in and used queries, and its collections`()
