@@ -497,6 +497,9 @@ extension BalanceKeeper {
             return nil
         }
         if let refusal { throw refusal }
+        guard let steps = metrics?.steps else { return }
+        let held = guarded.withLock { $0.state.balance.call(call.key)?.predicted } ?? 0
+        steps.log(.hold, .call(call.function, key: call.key), amount: held)
     }
 
     /// Records that a call that was waiting for a network is being sent; stored when this returns.

@@ -47,6 +47,7 @@ final class FeedRestore: Sendable {
     func begin(
         with answer: PullAnswer
     ) throws(SanguineError) -> RecordsFile.Restore {
+        applySwitches(answer)
         let head = max(answer.head, answer.next)
         let length = head / RecordLimits.restoreRangeNumbers
         let count = Int64(min(max(1, length), Int64(RecordLimits.restoreRanges)))
@@ -70,6 +71,13 @@ final class FeedRestore: Sendable {
         }
         guard let restore else { throw .userChanged }
         return restore
+    }
+
+    /// Applies switches at once: they do not wait for the records.
+    private func applySwitches(_ answer: PullAnswer) {
+        for change in answer.changes where change.collection == Switches.collection {
+            records.receive(switches: change, of: answer.epoch)
+        }
     }
 
     /// Lets one range write at a time; ranges that wait block no thread.
@@ -191,6 +199,7 @@ final class FeedRestore: Sendable {
                 try abandon()
                 return true
             }
+            applySwitches(answer)
             range.reached = answer.next
             try write { [range] in
                 try $0.write(RecordPage(answer.changes), range, of: restore.space)

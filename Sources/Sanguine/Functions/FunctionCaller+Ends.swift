@@ -55,6 +55,12 @@ extension FunctionCaller {
                 at: now
             )
         }
+        let amount = charge.answer(tokensInstead: sending.tokensInstead).charged
+        sender.steps?.log(
+            .charge,
+            .call(sending.function, key: sending.key),
+            amount: amount
+        )
         try call.authorizer.check()
     }
 
@@ -73,11 +79,23 @@ extension FunctionCaller {
             guard failure.verdict != .unknown else { return }
             state.failed(sending.key, error.asProblem)
         }
+        logEnd(of: sending, failure)
         guard failure.verdict == .unknown else { return error }
         switch error {
         case .userChanged, .closed, .cancelled, .decoding: return error
         default: return .outcomeUnknown(operation: sending.key)
         }
+    }
+
+    private func logEnd(of sending: CallRequest, _ failure: CallFailure) {
+        guard let steps = sender.steps, failure.verdict == .refused || failure.verdict == .released
+        else { return }
+        let step: StepLog.Step = failure.verdict == .refused ? .refused : .settled
+        steps.log(
+            step,
+            .call(sending.function, key: sending.key),
+            code: failure.errorForApp.metricsCode
+        )
     }
 
     /// Records that a lookup did not find the call, or found that it failed.

@@ -24,6 +24,8 @@ final class FunctionCaller: Sendable {
     let balance: BalanceKeeper
     /// Receives the refusals for exhausted quotas; `nil` for none.
     let analytics: ClientAnalytics?
+    /// Lists the functions that were called; `nil` for none.
+    private let registry: QueryRegistry?
 
     /// Allows a request to sign the user in: the app asks for something.
     func allowSignIn() { call.authorizer.allowSignIn() }
@@ -36,10 +38,19 @@ final class FunctionCaller: Sendable {
         call: ServerCall,
         balance: BalanceKeeper,
         configuration: SanguineClient.Configuration,
-        analytics: ClientAnalytics? = nil
+        analytics: ClientAnalytics? = nil,
+        registry: QueryRegistry? = nil,
+        switches: SwitchBoard? = nil,
+        steps: StepLog? = nil
     ) {
         self.analytics = analytics
-        sender = CallSender(call: call, configuration: configuration)
+        self.registry = registry
+        sender = CallSender(
+            call: call,
+            configuration: configuration,
+            switches: switches,
+            steps: steps
+        )
         self.balance = balance
     }
 
@@ -48,7 +59,10 @@ final class FunctionCaller: Sendable {
             call: call,
             balance: balance,
             configuration: services.configuration,
-            analytics: services.metrics.analytics
+            analytics: services.metrics.analytics,
+            registry: services.queries.entries.registry,
+            switches: services.switches,
+            steps: services.metrics.steps
         )
     }
 
@@ -206,6 +220,8 @@ final class FunctionCaller: Sendable {
             isQueued: sending.isQueued,
             request: sending.body
         )
+        var terms = terms
+        terms.isWithheld = sender.switches?.withholds(function: sending.function) ?? false
         try balance.began(open, terms)
     }
 
@@ -225,6 +241,7 @@ final class FunctionCaller: Sendable {
 
     private func sending<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> CallRequest
     {
+        registry?.saw(Call.self)
         var random = configuration.random
         return CallRequest(
             key: Identifier(at: configuration.clock.now(), using: &random).description,

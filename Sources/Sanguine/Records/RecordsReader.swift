@@ -1,3 +1,4 @@
+import OrderedCollections
 public import SanguineModel
 import Synchronization
 
@@ -99,17 +100,41 @@ final class RecordsView: Sendable {
 // MARK: - Reading
 
 extension OutboxContents {
+    /// The operations that are not shown yet: the withheld ones without an answer, and those that
+    /// read or change what such an operation has changed.
+    ///
+    /// They run like all others, so that an operation may build on one that is not shown.
+    private var hidden: Set<Int64> {
+        guard !withheld.isEmpty else { return [] }
+        let first = state.outbox.items.values.filter { item in
+            guard item.kind == .record, let row = rows[item.sequence] else { return false }
+            if case .acknowledged = item.phase { return false }
+            return withheld.contains(row.name)
+        }
+        return first.isEmpty ? [] : state.replay.dependents(of: Set(first.map(\.sequence)))
+    }
+
     func value(_ key: RecordKey) throws -> RecordValue? {
-        try state.replay.record(key, over: base)?.value
+        try state.replay.record(key, without: hidden, over: base)?.value
     }
 
     func ids(in collection: String, where field: String, is value: JSONValue) throws -> [RecordID] {
-        try state.replay.ids(in: collection, where: field, is: value, limit: .max / 2, over: base)
+        let hidden = hidden
+        guard hidden.isEmpty else {
+            return try all(in: collection).filter { $0.1[field] == value }.map(\.0)
+        }
+        return try state.replay.ids(
+            in: collection,
+            where: field,
+            is: value,
+            limit: .max / 2,
+            over: base
+        )
     }
 
     func all(in collection: String) throws -> [(RecordID, RecordValue)] {
         let stored = try base.all(in: collection)
-        let changes = state.replay.changes(in: collection)
+        let changes = state.replay.changes(in: collection, without: hidden)
         guard !changes.isEmpty else { return stored }
         var all = Dictionary(stored) { first, _ in first }
         for (id, value) in changes { all[id] = value }

@@ -242,7 +242,24 @@ extension UserRecords {
                 carry(change, batch.isReset, batch.epoch)
             }
         }
+        batch.changes.removeAll { $0.collection == Switches.collection }
         return process { [batch] state, base in state.received(batch, over: base) }
+    }
+
+    /// Receives switches of the live feed.
+    func receive(switches change: RecordChange, of epoch: Epoch?) {
+        if !hasEnded, change.isSystem { carry(change, false, epoch) }
+    }
+
+    /// Applies which mutations are shown only after their answer.
+    func withhold(_ mutations: Set<String>) {
+        let isChanged = outbox.update { contents -> Bool in
+            guard contents.withheld != mutations else { return false }
+            contents.withheld = mutations
+            contents.revision += 1
+            return true
+        }
+        if isChanged == true { observers.changed(nil) }
     }
 
     /// Receives data from the server; returns what is missing afterwards.
@@ -308,7 +325,13 @@ extension UserRecords {
     }
 
     private func notifyObservers(_ actions: SyncState.Actions) {
+        let isRevealing = actions.steps.contains { step in
+            if case .acknowledged = step { true } else { false }
+        }
+        let hasWithheld = isRevealing && outbox.read { !$0.withheld.isEmpty }
         outbox.deliverOutcomes(actions.steps)
+        // An operation that was hidden is shown now.
+        if hasWithheld { observers.changed(nil) }
         if actions.isEverythingChanged {
             observers.changed(nil)
         } else if !actions.changed.isEmpty {

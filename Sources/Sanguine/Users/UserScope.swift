@@ -84,11 +84,7 @@ final class UserScope: Sendable {
         )
         cacheScope = Self.cacheScope(services, store, call, [balance, QuotaSource(balance)])
         outbox = Self.outbox(services, folder, floor)
-        let carrier = FeedCacheUpdater(
-            balance: balance,
-            cacheScope: cacheScope,
-            queries: services.queries
-        )
+        let carrier = Self.feedUpdater(services, balance, cacheScope)
         feedUpdater = carrier
         records = UserRecords(outbox, observers: services.records, carry: carrier.apply)
         let server = configuration.server == nil ? nil : call
@@ -98,7 +94,9 @@ final class UserScope: Sendable {
         uses = QuotaUses(balance, services)
         mutations = RemoteMutationDriver(outbox, services, user: cacheScope, uses: uses)
         mutations.onAccountChange { carrier.changedAccount(at: $0) }
-        feed = UserFeed(records, server, pollInterval: configuration.recordPolling)
+        feed = UserFeed(records, server, pollInterval: configuration.recordPolling) {
+            [switches = services.switches] in switches.current.revision
+        }
         functions = FunctionCaller(call: call, balance: balance, services: services)
         outbox.drive([.record: recordMutations, .remote: mutations])
         records.feed = feed
@@ -132,9 +130,27 @@ final class UserScope: Sendable {
         let backend = services.cacheScope.attempts.backend.with(call)
         return CacheScope(
             store: store,
-            attempts: ReadAttempts(backend, services.configuration),
+            attempts: ReadAttempts(
+                backend,
+                services.configuration,
+                services.switches,
+                services.metrics.steps
+            ),
             sources: sources,
             queue: services.configuration.queue(EntryWriter.label)
+        )
+    }
+
+    private static func feedUpdater(
+        _ services: ClientServices,
+        _ balance: BalanceKeeper,
+        _ cacheScope: CacheScope
+    ) -> FeedCacheUpdater {
+        FeedCacheUpdater(
+            balance: balance,
+            cacheScope: cacheScope,
+            queries: services.queries,
+            switches: services.switches
         )
     }
 
@@ -158,6 +174,7 @@ final class UserScope: Sendable {
     /// - Parameter isActive: Whether records were in use before this user.
     func start(isActive: Bool = false) {
         services.setZone(zone.current)
+        switched()
         let queries = services.queries
         let shown = [balance.query, ValueQuery<[Quota]>.quotas.erased]
         balance.onChange(
@@ -182,6 +199,9 @@ final class UserScope: Sendable {
         resume(isActive: isActive)
         followDevice()
     }
+
+    /// Applies the current switches to the user's records.
+    func switched() { records.withhold(services.switches.current.switches.withheldMutations) }
 
     /// Follows the feed live if an observer needs it, the user is known and the feed can be live.
     func follow() { if feed.canBeLive, hasUser { feed.activate() } }

@@ -65,7 +65,7 @@ extension DocumentRow {
     var mergeFate: MergeFate {
         switch kind {
         case .verification, .moveCode, .quotaExhaustion: .ends
-        case .event, .removal, .merge, .identityToken, .deviceGrant, .guestCount: .stays
+        case .event, .removal, .merge, .identityToken, .deviceGrant, .guestCount, .switches: .stays
         case .login, .mail, .purchase, .attempts, .attestation, .threadRemoval,
             .deletedThread:
             .moves

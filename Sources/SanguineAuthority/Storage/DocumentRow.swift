@@ -35,6 +35,8 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case threadRemoval = "thread_removal"
     /// A thread that its user has deleted.
     case deletedThread = "deleted_thread"
+    /// The switches that all apps receive.
+    case switches
 }
 
 /// A row that is found by its kind and name, and stored as JSON.
