@@ -298,12 +298,15 @@ final class UserFeed: Sendable {
         var more = false
         var vain = 0
         var failure: SanguineError?
+        let restored = restore.part
         while let ask = nextAsk(run, more: more && vain < RecordLimits.vainPulls, failure) {
             do throws(SanguineError) {
                 more = try await pullPage(ask)
                 vain = records.outbox.read { $0.state.pullPosition } != ask.since ? 0 : vain + 1
             } catch {
                 failure = error
+                // A restore that makes progress is soon continued, however often it is interrupted.
+                if restore.part != restored { guarded.withLock { $0.failures = 0 } }
             }
         }
     }
