@@ -59,8 +59,8 @@ enum RestoreBenchmarks {
         ]
     }
 
-    /// Measures a new device's first pull until all records are on disk, and until the newest one is
-    /// shown, in milliseconds.
+    /// Measures a new device's first pull until all records are on disk, and until the newest one
+    /// is shown, in milliseconds.
     private static func restore(
         _ feed: RecordFeed,
         in folder: Folder

@@ -6,9 +6,10 @@ import Synchronization
 /// space on disk.
 ///
 /// The ranges end at the head of the first page. Changes and deletions that happen while they are
-/// read have later numbers, and are read afterwards. A page contributes only the numbers of its
-/// range, so a later change is never overwritten by an older page. The progress of each range is
-/// stored with its records, so that a crash costs one page of each.
+/// read have later numbers, and are read after each round of ranges, and at the end. A page
+/// contributes only the numbers of its range, so a later change is never overwritten by an older
+/// page. The progress of each range is stored with its records, so that a crash costs one page of
+/// each.
 ///
 /// On a device without records, the restored ones are shown as soon as the newest are there, as an
 /// incomplete base; see ``SyncState/mayShow(restoreTo:of:)``. Otherwise the space becomes the base
@@ -26,17 +27,20 @@ final class FeedRestore: Sendable {
 
     /// The ranges that one attempt fetches.
     ///
-    /// Mutable state: `plan` and `news`, each protected by its mutex.
+    /// Mutable state: `plan`, `catchingUp` and `news`, each protected by its mutex.
     private final class Run: Sendable {
         let restore: RecordsFile.Restore
         let ask: FeedRequests.Ask
         let plan: Mutex<RestorePlan>
+        /// The range after the beginning, with the number that the shown records have reached.
+        let catchingUp: Mutex<RecordsFile.Range>
         let news = Mutex(RestoreNews())
         let turn = Turn()
 
         init(_ restore: RecordsFile.Restore, _ ask: FeedRequests.Ask) {
             (self.restore, self.ask) = (restore, ask)
             plan = Mutex(RestorePlan(restore))
+            catchingUp = Mutex(restore.catchingUp ?? .init(number: 0, low: 0, high: 0, reached: 0))
         }
     }
 
@@ -113,6 +117,15 @@ final class FeedRestore: Sendable {
     ) async throws(SanguineError) -> Bool {
         let run = Run(restore, ask)
         set(progress: run.plan.withLock { $0.part })
+        repeat {
+            run.plan.withLock { $0.beginRound() }
+            guard try await fillRanges(run), try await refresh(run) else { return true }
+        } while !run.plan.withLock { $0.isDone }
+        return records.isShown(restore) ? complete(run) : try await catchUp(restore)
+    }
+
+    /// Fetches the ranges of a round; returns `false` if the restore was dropped.
+    private func fillRanges(_ run: Run) async throws(SanguineError) -> Bool {
         let (isAbandoned, failure) = await withTaskGroup(of: Ending.self) { group in
             for _ in 0..<RecordLimits.restoreRanges {
                 group.addTask { [self] in await fill(run) }
@@ -130,9 +143,35 @@ final class FeedRestore: Sendable {
             return (isAbandoned, first)
         }
         tell(run.news.withLock { $0.rest() })
-        if isAbandoned { return true }
+        if isAbandoned { return false }
         if let failure { throw failure }
-        return records.isShown(restore) ? complete(restore) : try await catchUp(restore)
+        return true
+    }
+
+    /// Fetches the changes since the beginning while more ranges follow, if the records are shown;
+    /// returns `false` if the restore was dropped.
+    ///
+    /// No range is fetched meanwhile, so no page that the server has read before can be stored
+    /// after a deletion. Pages that may contain an operation that is shown are left for the end.
+    private func refresh(_ run: Run) async throws(SanguineError) -> Bool {
+        guard !run.plan.withLock({ $0.isDone }), records.isShown(run.restore) else { return true }
+        while true {
+            var range = run.catchingUp.withLock { $0 }
+            let since = range.reached
+            let answer = try await page(PullAnswer.self, since: since, run.ask, run.restore).value
+            guard !answer.reset else {
+                try abandon()
+                return false
+            }
+            range.reached = max(answer.next, since)
+            records.apply(system: answer.changes, isReset: false, run.restore.epoch)
+            let page = RecordPage(answer.changes)
+            let shown = try records.write(page, range, of: run.restore, mayShow: false)
+            guard shown != .nothing else { return true }
+            run.catchingUp.withLock { [range] in $0 = range }
+            tell(run.news.withLock { $0.stored(page, shown) })
+            guard answer.hasMore, range.reached > since else { return true }
+        }
     }
 
     /// Fetches ranges until none is left.
@@ -199,13 +238,14 @@ final class FeedRestore: Sendable {
         }
     }
 
-    /// Makes the shown records a base that lacks only the changes since the beginning; returns
-    /// whether the feed must be pulled.
-    private func complete(_ restore: RecordsFile.Restore) -> Bool {
+    /// Makes the shown records a base that lacks only the changes since the last ones that were
+    /// stored; returns whether the feed must be pulled.
+    private func complete(_ run: Run) -> Bool {
+        let (restore, reached) = (run.restore, run.catchingUp.withLock { $0.reached })
         let answer = PullAnswer(
             changes: [],
-            next: restore.head,
-            head: restore.head + 1,  // It is unknown whether there are more.
+            next: reached,
+            head: reached + 1,  // It is unknown whether there are more.
             hasMore: true,
             horizon: restore.horizon,
             epoch: restore.epoch

@@ -7,7 +7,10 @@
 ///
 /// ```swift
 /// var plan = RestorePlan(restore)
-/// while let range = plan.next() { /* Fetch the pages of the range, and store each of them. */ }
+/// repeat {
+///     plan.beginRound()
+///     while let range = plan.next() { /* Fetch its pages, and store each of them. */ }
+/// } while !plan.isDone
 /// ```
 ///
 /// Pure: the pages are fetched and stored outside.
@@ -34,6 +37,8 @@ struct RestorePlan: Sendable {
     /// The length of the next range.
     private var length = RecordLimits.restoreRangeNumbers
     private var lastRange: Int
+    /// The number of ranges that may be returned before the next round.
+    private var rest = RecordLimits.restoreRoundRanges
 
     /// Creates the plan for the numbers that a restore lacks.
     init(_ restore: RecordsFile.Restore) {
@@ -57,9 +62,13 @@ struct RestorePlan: Sendable {
     /// The restored part, from 0 to 1.
     var part: Double { head > 0 ? Double(restored) / Double(head) : 1 }
 
-    /// Returns the newest range that no one restores yet; `nil` if there is none left.
+    /// Begins another round, of at most ``RecordLimits/restoreRoundRanges`` ranges.
+    mutating func beginRound() { rest = RecordLimits.restoreRoundRanges }
+
+    /// Returns the newest range that was not returned yet; `nil` if the round is over.
     mutating func next() -> RecordsFile.Range? {
-        guard let last = gaps.indices.last else { return nil }
+        guard rest > 0, let last = gaps.indices.last else { return nil }
+        rest -= 1
         let gap = gaps[last]
         let low = max(gap.low, gap.high - length)
         if low > gap.low { gaps[last].high = low } else { gaps.removeLast() }

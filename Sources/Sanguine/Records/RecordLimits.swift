@@ -63,6 +63,8 @@ public enum RecordLimits {
     ///
     /// Later ranges are longer where numbers are missing, so that each fills about a page.
     public static let restoreRangeNumbers: Int64 = 1_000
+    /// The number of these ranges after which the changes since the restore began are fetched: 32.
+    public static let restoreRoundRanges = 32
     /// The number of records from the disk that are cached in memory: 10,000.
     public static let cachedRecords = 10_000
     /// The maximum size in bytes of their JSON: 16 MB.

@@ -434,6 +434,8 @@ extension UserRecords {
 extension UserRecords {
     /// The records that a page of a restore has made visible.
     enum Shown: Equatable {
+        /// None: the page is hidden, or was not stored because it may contain an operation that is
+        /// shown.
         case nothing
         /// The records of the page.
         case page
@@ -444,7 +446,7 @@ extension UserRecords {
     /// Writes a page of a restore.
     ///
     /// On a device without a base, its records are shown as soon as they certainly contain no
-    /// operation that is not settled.
+    /// operation that is not settled. Later changes that may contain one are not stored.
     ///
     /// - Parameters:
     ///   - page: The page.
@@ -483,7 +485,7 @@ extension UserRecords {
         if isOnDisk { try records.begin(page, range, of: restore.space) }
         let shown = try outbox.update { contents in
             if !isOnDisk { try records.begin(page, range, of: restore.space) }
-            return try commit(page, of: restore, mayShow: mayShow, to: records, &contents)
+            return try commit(page, range, of: restore, mayShow: mayShow, to: records, &contents)
         }
         if shown == nil { records.rollback() } else { records.checkpoint() }
         return shown
@@ -491,12 +493,19 @@ extension UserRecords {
 
     private func commit(
         _ page: RecordPage,
+        _ range: RecordsFile.Range,
         of restore: RecordsFile.Restore,
         mayShow: Bool,
         to records: RecordsFile,
         _ contents: inout OutboxContents
     ) throws -> Shown {
         let wasShown = contents.base.space == restore.space
+        if wasShown, range.number == RecordsFile.Range.catchingUp,
+            !contents.state.outbox.isAfter(range.reached, of: restore.epoch)
+        {
+            records.rollback()
+            return .nothing
+        }
         let isShown =
             wasShown
             || mayShow && contents.state.mayShow(restoreTo: restore.head, of: restore.epoch)

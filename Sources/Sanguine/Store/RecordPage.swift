@@ -21,8 +21,8 @@ extension RecordPage {
     /// The collections of records that the server writes.
     private static let recordCollections: Set = ["$threads", "$messages"]
 
-    /// Whether the changes of a collection are not records, but of data that every account has once:
-    /// the balance, the quotas and the account.
+    /// Whether the changes of a collection are not records, but of data that every account has
+    /// once: the balance, the quotas and the account.
     static func isSystem(_ collection: String) -> Bool {
         collection.hasPrefix("$") && !recordCollections.contains(collection)
     }

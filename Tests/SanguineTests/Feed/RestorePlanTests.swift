@@ -52,11 +52,14 @@ import Testing
     /// Restores a whole feed in one process, one range after another.
     private func restore(_ game: inout Game) {
         var plan = game.plan
-        while var range = plan.next() {
-            while !range.isDone {
-                let start = range.reached
-                let changes = game.page(of: &range, limit: .max)
-                plan.stored(range, from: start, changes: changes)
+        while !plan.isDone {
+            plan.beginRound()
+            while var range = plan.next() {
+                while !range.isDone {
+                    let start = range.reached
+                    let changes = game.page(of: &range, limit: .max)
+                    plan.stored(range, from: start, changes: changes)
+                }
             }
         }
     }
@@ -84,6 +87,15 @@ import Testing
         changes = game.page(of: &newest, limit: .max)
         plan.stored(newest, from: newest.low, changes: changes)
         #expect(plan.hasNewest && game.plan.hasNewest)
+    }
+
+    @Test func `a round has a limited number of ranges`() {
+        let game = Game(head: 100_000, numbers: Array(1...100_000))
+        var plan = game.plan
+        for _ in 0..<RecordLimits.restoreRoundRanges { #expect(plan.next() != nil) }
+        #expect(plan.next() == nil && !plan.isDone)
+        plan.beginRound()
+        #expect(plan.next() != nil)
     }
 
     @Test func `a feed without gaps takes one page for each thousand records`() {
@@ -117,6 +129,7 @@ import Testing
         var (plan, part) = (game.plan, 0.0)
         var open: [Range] = []
         while !plan.isDone {
+            if open.isEmpty { plan.beginRound() }
             if open.count < RecordLimits.restoreRanges, let range = plan.next() {
                 open.append(range)
                 continue
