@@ -244,6 +244,7 @@ enum LimitTexts {
         ("RecordLimits.replacedIds", count(RecordLimits.replacedIds)),
         ("RecordLimits.restoreRanges", count(RecordLimits.restoreRanges)),
         ("RecordLimits.restoreRangeNumbers", count(RecordLimits.restoreRangeNumbers)),
+        ("RecordLimits.restoreRoundRanges", count(RecordLimits.restoreRoundRanges)),
         ("RecordLimits.cachedRecords", count(RecordLimits.cachedRecords)),
         ("RecordLimits.cachedRecordBytes", bytes(RecordLimits.cachedRecordBytes)),
         ("RecordLimits.readingTries", count(RecordLimits.readingTries)),

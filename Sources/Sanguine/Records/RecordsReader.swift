@@ -23,6 +23,38 @@ public struct RecordsReader {
         view.unreadable.records(view.all(in: R.collection.name), report: view.recordFailure)
     }
 
+    /// Whether all of the user's records are here, as of the last pull.
+    ///
+    /// `false` until a new device has them: the reader then returns those that are already there,
+    /// the newest first.
+    public var isComplete: Bool { view.source.isWhole }
+
+    /// Returns a page of the records of the type: those with the greatest ids, in descending order.
+    ///
+    /// ```swift
+    /// let page = reader.records(Message.self, newest: 50)
+    /// let earlier = reader.records(Message.self, newest: 50, before: page.last?.id)
+    /// ```
+    ///
+    /// Ids that are made by time, such as those of ``Identifier``, sort by it. Only the page is
+    /// read, whatever the number of records.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the records.
+    ///   - count: The largest number of records; those that cannot be decoded are left out.
+    ///   - end: The id before which the page ends. Default: `nil`, the page of the newest records.
+    /// - Returns: The records.
+    public func records<R: SyncedRecord>(
+        _ type: R.Type = R.self,
+        newest count: Int,
+        before end: RecordID? = nil
+    ) -> [R] {
+        view.unreadable.records(
+            view.last(max(0, count), in: R.collection.name, before: end),
+            report: view.recordFailure
+        )
+    }
+
     /// Returns the records whose member has the value, in the order of their ids.
     public func records<R: SyncedRecord, Value: IndexValue>(
         where index: RecordIndex<R, Value>,
@@ -78,6 +110,18 @@ final class RecordsView: Sendable {
             return (copy[collection] ?? [:]).sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         }
         return read { try $0.all(in: collection) } ?? []
+    }
+
+    func last(
+        _ count: Int,
+        in collection: String,
+        before end: RecordID?
+    ) -> [(RecordID, RecordValue)] {
+        if let copy {
+            let all = (copy[collection] ?? [:]).filter { id, _ in end.map { id < $0 } ?? true }
+            return all.sorted { $0.key > $1.key }.prefix(count).map { ($0.key, $0.value) }
+        }
+        return read { try $0.last(count, in: collection, before: end) } ?? []
     }
 
     func ids(in collection: String, where field: String, is value: JSONValue) -> [RecordID] {
@@ -139,6 +183,22 @@ extension OutboxContents {
         var all = Dictionary(stored) { first, _ in first }
         for (id, value) in changes { all[id] = value }
         return all.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    }
+
+    func last(
+        _ count: Int,
+        in collection: String,
+        before end: RecordID?
+    ) throws -> [(RecordID, RecordValue)] {
+        let changes = state.replay.changes(in: collection).filter { id, _ in
+            end.map { id < $0 } ?? true
+        }
+        // Each change hides at most one stored record.
+        let stored = try base.last(count + changes.count, in: collection, before: end)
+        guard !changes.isEmpty else { return stored }
+        var all = Dictionary(stored) { first, _ in first }
+        for (id, value) in changes { all[id] = value }
+        return all.sorted { $0.key > $1.key }.prefix(count).map { ($0.key, $0.value) }
     }
 }
 

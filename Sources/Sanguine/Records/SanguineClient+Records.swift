@@ -111,6 +111,7 @@ extension SanguineClient {
             RecordModel(
                 query,
                 value: cached(query),
+                isComplete: source.isWhole,
                 observers: services.records,
                 models: services.models,
                 mainActorBatch: services.mainActorBatch,
@@ -162,9 +163,12 @@ extension SanguineClient {
 
     /// The part of the user's records that is on this device, from 0 to 1.
     ///
-    /// Less than 1 only while a long feed is restored, as on a new device: its records are shown
-    /// when all of them are there.
-    public var restored: Double { users.current.feed.restore.part }
+    /// Less than 1 only while a long feed is restored, as on a new device, where its records are
+    /// shown as they arrive. To follow it, use ``RecordQuery/restoreProgress``.
+    public var restored: Double {
+        let restore = users.current.feed.restore
+        return restore.isUnfinished ? restore.progress.fraction : 1
+    }
 
     private var source: UserRecords { users.current.records }
 }

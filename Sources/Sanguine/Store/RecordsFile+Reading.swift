@@ -32,6 +32,15 @@ extension RecordsFile {
         func all(in collection: String) throws -> [(RecordID, RecordValue)] {
             try file?.all(in: space, collection) ?? []
         }
+
+        /// Returns the last records of a collection before an id, in descending order of their ids.
+        func last(
+            _ count: Int,
+            in collection: String,
+            before end: RecordID?
+        ) throws -> [(RecordID, RecordValue)] {
+            try file?.last(count, in: space, collection, before: end) ?? []
+        }
     }
 
     private func record(_ key: RecordKey, in space: Int64) throws -> RecordValue? {
@@ -69,13 +78,39 @@ extension RecordsFile {
     }
 
     private func all(in space: Int64, _ collection: String) throws -> [(RecordID, RecordValue)] {
+        try rows(
+            "SELECT id, value FROM record WHERE space = ? AND collection = ? ORDER BY id",
+            [space, collection],
+            of: collection
+        )
+    }
+
+    private func last(
+        _ count: Int,
+        in space: Int64,
+        _ collection: String,
+        before end: RecordID?
+    ) throws -> [(RecordID, RecordValue)] {
+        let from = "SELECT id, value FROM record WHERE space = ? AND collection = ?"
+        let order = "ORDER BY id DESC LIMIT ?"
+        guard let end else {
+            return try rows("\(from) \(order)", [space, collection, count], of: collection)
+        }
+        return try rows(
+            "\(from) AND id < ? \(order)",
+            [space, collection, end.text, count],
+            of: collection
+        )
+    }
+
+    private func rows(
+        _ sql: String,
+        _ arguments: StatementArguments,
+        of collection: String
+    ) throws -> [(RecordID, RecordValue)] {
         let rows = try read { database in
-            let statement = try database.cachedStatement(
-                sql: """
-                    SELECT id, value FROM record WHERE space = ? AND collection = ? ORDER BY id
-                    """
-            )
-            statement.setUncheckedArguments([space, collection])
+            let statement = try database.cachedStatement(sql: sql)
+            statement.setUncheckedArguments(arguments)
             return try Row.fetchAll(statement).map { row -> (String, Data) in (row[0], row[1]) }
         }
         return rows.compactMap { text, data in
@@ -95,10 +130,20 @@ extension RecordsFile {
             try Row.fetchOne(database, sql: "SELECT space, position FROM base")
                 .map { row in
                     let epoch = try Self.epoch(.base, in: database)
-                    return BasePosition(space: row[0], position: row[1], epoch: epoch)
+                    let note = try String.fetchOne(
+                        database,
+                        sql: "SELECT text FROM note WHERE name = ?",
+                        arguments: [Self.partialNote]
+                    )
+                    var base = BasePosition(space: row[0], position: row[1], epoch: epoch)
+                    base.isWhole = base.position > 0 && note == nil
+                    return base
                 }
         }
     }
+
+    /// The name of the note that marks a base to which changes of its restore are still missing.
+    static let partialNote = "partial"
 
     /// The parts of the file that have their own epoch.
     enum Numbered: String {
