@@ -46,7 +46,8 @@ extension RecordQuery {
             .known(R.collection.name, id.description)
     }
 
-    private func known(_ parameters: String...) -> Self {
+    /// Returns the query with an identity.
+    func known(_ parameters: String...) -> Self {
         var query = self
         query.key = QueryKey(name: "$records", parameters: parameters)
         return query

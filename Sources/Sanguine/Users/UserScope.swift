@@ -22,6 +22,7 @@ final class UserScope: Sendable {
     let feed: UserFeed
     let feedUpdater: FeedCacheUpdater
     let purchaseAnswers = PurchaseAnswers()
+    let threads: UserThreads
     let recordMutations: RecordMutationDriver
     let mutations: RemoteMutationDriver
     let uses: QuotaUses
@@ -90,7 +91,13 @@ final class UserScope: Sendable {
             queries: services.queries
         )
         feedUpdater = carrier
-        records = UserRecords(outbox, observers: services.records, carry: carrier.apply)
+        threads = Self.threads(services, folder, store, balance)
+        records = UserRecords(
+            outbox,
+            observers: services.records,
+            threads: threads,
+            carry: carrier.apply
+        )
         let server = configuration.server == nil ? nil : call
         recordMutations = RecordMutationDriver(records, server) { () throws(SanguineError) in
             try session.deviceId()
@@ -99,7 +106,12 @@ final class UserScope: Sendable {
         mutations = RemoteMutationDriver(outbox, services, user: cacheScope, uses: uses)
         mutations.onAccountChange { carrier.changedAccount(at: $0) }
         feed = UserFeed(records, server, pollInterval: configuration.recordPolling)
-        functions = FunctionCaller(call: call, balance: balance, services: services)
+        functions = FunctionCaller(
+            call: call,
+            balance: balance,
+            services: services,
+            messages: threads.pending
+        )
         outbox.drive([.record: recordMutations, .remote: mutations])
         records.feed = feed
         mutations.onPurchase { [weak self] in self?.purchased($0, $1) }
@@ -138,6 +150,23 @@ final class UserScope: Sendable {
         )
     }
 
+    private static func threads(
+        _ services: ClientServices,
+        _ folder: UserFolders.Folder?,
+        _ store: ClientStore,
+        _ balance: BalanceKeeper
+    ) -> UserThreads {
+        let pending = PendingMessages(
+            store: store,
+            balance: balance,
+            configuration: services.configuration
+        )
+        let index = MessageIndex(folder: folder?.url) { [log = services.log] reason in
+            log.failure(reason)
+        }
+        return UserThreads(pending, index)
+    }
+
     private static func outbox(
         _ services: ClientServices,
         _ folder: UserFolders.Folder?,
@@ -162,7 +191,8 @@ final class UserScope: Sendable {
         let shown = [balance.query, ValueQuery<[Quota]>.quotas.erased]
         balance.onChange(
             BalanceKeeper.Handlers(
-                changed: { [weak queries, weak services] in
+                changed: { [weak queries, weak services, weak threads] in
+                    threads?.pending.balanceChanged()
                     for query in shown { queries?.entries.sourceChanged(query) }
                     services?.applyNow(shown.map(\.key))
                 },
@@ -273,6 +303,7 @@ final class UserScope: Sendable {
         cacheScope.attempts.backend.authorizer.end(reason)
         balance.end(reason)
         functions.end(reason)
+        threads.end()
         ended.tell = { for tell in parts { tell() } }
         return ended
     }
