@@ -254,8 +254,10 @@ public final class ThreadModel {
         // The first message stays while others follow the last one.
         if contents.window.first == nil, let first = contents.stored?.lowerBound {
             contents.window.first = first
-            window.value = contents.window
         }
+        // Messages that arrive from now on are shown.
+        if !contents.hasLater { contents.window.last = nil }
+        window.value = contents.window
         showContents()
         readAnswers()
     }
