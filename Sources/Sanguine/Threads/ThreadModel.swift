@@ -255,7 +255,7 @@ public final class ThreadModel {
         if contents.window.first == nil, let first = contents.stored?.lowerBound {
             contents.window.first = first
         }
-        // Messages that arrive from now on are shown.
+        // The window follows the end of the thread again.
         if !contents.hasLater { contents.window.last = nil }
         window.value = contents.window
         showContents()
