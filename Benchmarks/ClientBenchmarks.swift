@@ -20,6 +20,7 @@ enum ClientBenchmarks {
         let all =
             [Benchmark("client.cached") { try await cached() }] + QueryBenchmarks.benchmarks
             + RecordBenchmarks.all + RestoreBenchmarks.all + MutationBenchmarks.all
+            + ThreadBenchmarks.all
         for benchmark in all where text.map(benchmark.name.contains) ?? true {
             figures += try await benchmark.run()
         }

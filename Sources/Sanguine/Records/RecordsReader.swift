@@ -101,15 +101,15 @@ final class RecordsView: Sendable {
     }
 
     func value(_ key: RecordKey) -> RecordValue? {
-        if let copy { return copy[key.collection]?[key.id] }
-        return read { try $0.value(key) } ?? nil
+        if let copied = copy?[key.collection] { return copied[key.id] }
+        return readAtOnce { try $0.value(key) } ?? nil
     }
 
     func all(in collection: String) -> [(RecordID, RecordValue)] {
-        if let copy {
-            return (copy[collection] ?? [:]).sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        if let copied = copy?[collection] {
+            return copied.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         }
-        return read { try $0.all(in: collection) } ?? []
+        return readAtOnce { try $0.all(in: collection) } ?? []
     }
 
     func last(
@@ -125,10 +125,15 @@ final class RecordsView: Sendable {
     }
 
     func ids(in collection: String, where field: String, is value: JSONValue) -> [RecordID] {
-        if let copy {
-            return (copy[collection] ?? [:]).filter { $0.value[field] == value }.keys.sorted()
+        if let copied = copy?[collection] {
+            return copied.filter { $0.value[field] == value }.keys.sorted()
         }
-        return read { try $0.ids(in: collection, where: field, is: value) } ?? []
+        return readAtOnce { try $0.ids(in: collection, where: field, is: value) } ?? []
+    }
+
+    /// Reads in one step; if there is a copy of other collections, the newest records.
+    func readAtOnce<Value>(_ body: (borrowing OutboxContents) throws -> Value) -> Value? {
+        copy == nil ? read(body) : source.read(at: nil, body)
     }
 
     private func read<Value>(_ body: (borrowing OutboxContents) throws -> Value) -> Value? {
@@ -242,7 +247,8 @@ extension UserRecords {
     private func copy(_ collections: Set<String>) -> RecordsView {
         let copied = outbox.update { contents in
             var copy: RecordsView.Copy = [:]
-            for collection in collections {
+            // Messages are not copied: a thread may have any number, and each page is one step.
+            for collection in collections where collection != ChatMessage.collection.name {
                 let all = attempt(&contents) { try $0.all(in: collection) } ?? []
                 copy[collection] = Dictionary(all) { first, _ in first }
             }

@@ -31,6 +31,8 @@ final class UserRecords: Sendable {
     let environment: OutboxEnvironment
     let observers: RecordObservers
     let unreadable: UnreadableRecords
+    /// The calls in threads and the index of messages; `nil` in a companion.
+    let threads: UserThreads?
     private let carry: Carry
     private let serial = Mutex(())
     private let source = Mutex(Weak())
@@ -41,15 +43,18 @@ final class UserRecords: Sendable {
     init(
         _ outbox: OutboxEngine,
         observers: RecordObservers,
+        threads: UserThreads? = nil,
         isMoved: @escaping @Sendable () -> Bool = { false },
         carry: @escaping Carry = { _, _, _ in }
     ) {
         self.outbox = outbox
         self.observers = observers
+        self.threads = threads
         self.carry = carry
         self.isMoved = isMoved
         environment = outbox.environment
         unreadable = UnreadableRecords(logger: environment.logger)
+        threads?.pending.onChange { [weak self] in self?.callsChanged($0) }
     }
 
     /// The source of the records; `nil` in a companion.
@@ -83,6 +88,22 @@ final class UserRecords: Sendable {
         if let file, FileManager.default.fileExists(atPath: file) { try outbox.open(.record) }
         _ = try writing { try $0.leave(for: epoch) }
         _ = process { state, _ in SyncState.Actions(steps: state.leave(for: epoch)) }
+    }
+
+    /// Notifies observers of records that have changed; `nil` for all.
+    private func notify(_ keys: Set<RecordKey>?) {
+        threads?.changed(keys, in: self)
+        observers.changed(keys)
+    }
+
+    /// Notifies observers of calls in threads that have changed.
+    private func callsChanged(_ keys: Set<RecordKey>) {
+        threads?.pending.reconcile(with: self)
+        // A new revision, so that what was read before is not shown later.
+        guard outbox.update({ $0.revision += 1 }) != nil else { return }
+        feed?.use()
+        observers.changed(keys)
+        observers.applyNow(keys)
     }
 
     /// Closes a file that the outbox has released.
@@ -225,7 +246,7 @@ final class UserRecords: Sendable {
                 }
             }
         }
-        observers.changed(nil)
+        notify(nil)
         feed?.pull()
     }
 }
@@ -337,9 +358,9 @@ extension UserRecords {
         // An operation that was hidden is shown now.
         if hasWithheld { observers.changed(nil) }
         if actions.isEverythingChanged {
-            observers.changed(nil)
+            notify(nil)
         } else if !actions.changed.isEmpty {
-            observers.changed(actions.changed)
+            notify(actions.changed)
         }
     }
 
@@ -410,7 +431,7 @@ extension UserRecords {
         switch isWhole ?? nil {
         case true?: return adopt(batch)
         case false?:
-            observers.changed(nil)
+            notify(nil)
             feed?.pull()
             return nil
         case nil: return nil
