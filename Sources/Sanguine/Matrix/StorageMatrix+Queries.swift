@@ -9,7 +9,7 @@ extension StorageMatrix {
     ///   - seen: The queries that were used. Default: none.
     ///   - functions: The rows of the functions. Default: none.
     ///   - collections: The collections of records. Default: none.
-    ///   - others: Other rows, such as ``Row/config``. Default: none.
+    ///   - others: Other rows, such as `config`. Default: none.
     ///   - leftOut: The number of uses that are missing. Default: 0.
     ///   - switches: The switches of the server, which replace parts of the declarations. Default:
     ///     none.
