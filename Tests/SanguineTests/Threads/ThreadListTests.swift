@@ -10,9 +10,9 @@ import Testing
 struct ThreadListTests {
     let stage = ThreadStage()
 
-    private func thread(_ number: Int64) -> RecordID {
-        RecordID(Identifier(at: Timestamp(millisecondsSince1970: number)))
-    }
+    private static let threads = (0...3).map { _ in RecordID.new() }
+
+    private func thread(_ number: Int) -> RecordID { Self.threads[number] }
 
     @Test func `two devices and a reinstall show the same threads in the same order`()
         async throws
