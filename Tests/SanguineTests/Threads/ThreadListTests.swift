@@ -24,7 +24,9 @@ struct ThreadListTests {
         try await stage.ask(tablet, in: thread(2), "three")
         try await stage.ask(phone, in: thread(3), "four")
         try await stage.ask(tablet, in: thread(1), "five")
-        let fresh = try await stage.launch(stage.newDevice())
+        let laptop = stage.newDevice()
+        defer { laptop.quit() }
+        let fresh = try await stage.launch(laptop)
         for client in [phone, tablet, fresh] {
             try await client.synchronize()
             #expect(client.threads.list().map(\.id) == [thread(1), thread(3), thread(2)])

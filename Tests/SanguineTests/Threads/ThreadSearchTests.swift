@@ -101,6 +101,7 @@ struct ThreadSearchTests {
 
     @Test func `another account never finds a text`() async throws {
         let stage = ThreadStage(accounts: .onePerDevice)
+        defer { for device in [stage.phone, stage.tablet] { device.quit() } }
         let (phone, tablet) = (
             try await stage.launch(stage.phone), try await stage.launch(stage.tablet)
         )
