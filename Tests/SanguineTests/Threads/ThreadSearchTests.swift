@@ -110,7 +110,7 @@ struct ThreadSearchTests {
         try await tablet.synchronize()
         #expect(try await phone.found("venus").count == 2)
         #expect(try await tablet.found("venus").isEmpty && tablet.threads.list().isEmpty)
-        await phone.signOut()
+        try await phone.eraseLocalData()
         #expect(try await phone.threads.search(prefix: "venus").results.isEmpty)
         _ = try await phone.value(of: .balance)
         try await phone.synchronize()
