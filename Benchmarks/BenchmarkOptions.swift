@@ -14,6 +14,7 @@ struct BenchmarkOptions: ParsableArguments {
     @Option(help: "Run only the attacks whose names contain this text.")
     var attack: String?
     @Option(help: "The simultaneous connections.") var connections = 128
+    @Option(help: "The records of the account that a new device restores.") var records = 100_000
     @Flag(help: "Measure for half a second instead of two.") var quick = false
 
     /// The options of this process.
@@ -28,6 +29,9 @@ struct BenchmarkOptions: ParsableArguments {
     func validate() throws {
         guard connections > 0 else {
             throw ValidationError("Set '--connections' to a positive number.")
+        }
+        guard records > 0 else {
+            throw ValidationError("Set '--records' to a positive number.")
         }
         guard figure == nil || only ?? .client == .client else {
             throw ValidationError("Remove '--only': '--figure' selects figures of the client.")

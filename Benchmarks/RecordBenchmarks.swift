@@ -3,7 +3,7 @@ import GRDB
 import Sanguine
 import SanguineModel
 
-/// The cost of writes, replay and the first restore of records.
+/// The cost of writes and replay of records.
 enum RecordBenchmarks {
     private static let clock = ContinuousClock()
     private static let rounds = 5
@@ -13,7 +13,6 @@ enum RecordBenchmarks {
             try await perform("an app's mutator", write) + perform("record.set", set)
         },
         Benchmark("replay") { try replay() },
-        Benchmark("first restore of 100,000 records") { try await restore() },
     ]
 
     // MARK: - Performing
@@ -195,75 +194,16 @@ enum RecordBenchmarks {
         }
     }
 
-    // MARK: - Restore
-
-    /// Measures a new device's first pull until all records are on disk.
-    private static func restore() async throws -> [Figure] {
-        let feed = try RecordFeed(count: 100_000)
-        var ours: [Double] = []
-        var raw: [Double] = []
-        for _ in 0..<3 {
-            let folder = try Folder()
-            let client = try SanguineClient(configuration(folder, feed))
-            let start = clock.now
-            try await client.synchronize()
-            ours.append((clock.now - start) / .milliseconds(1))
-            guard client.record(Note.self, try key(100_000).id)?.count == 100_000 else {
-                throw BenchmarkError.wrong("restore")
-            }
-            client.close()
-            raw.append(try bulkInsert(folder, count: feed.count))
-        }
-        return [
-            Figure(
-                cost: "first restore of 100,000 records",
-                ours.median,
-                unit: "ms",
-                of: "a raw bulk insert",
-                raw.median,
-                atMost: 2
-            )
-        ]
-    }
-
-    private static func bulkInsert(_ folder: Folder, count: Int) throws -> Double {
-        let database = try DatabaseQueue(path: folder.url.appending(path: "bulk.sqlite").path)
-        try database.writeWithoutTransaction { database in
-            try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
-            try database.execute(
-                sql: """
-                    CREATE TABLE record (
-                        collection TEXT NOT NULL, id TEXT NOT NULL, seq INTEGER NOT NULL,
-                        value BLOB NOT NULL, PRIMARY KEY (collection, id)
-                    ) WITHOUT ROWID
-                    """
-            )
-        }
-        let value = Data(#"{"text":"\#(RecordFeed.text)","count":1}"#.utf8)
-        let time = try clock.measure {
-            try database.write { database in
-                let statement = try database.cachedStatement(
-                    sql: "INSERT INTO record VALUES ('notes', ?, ?, ?)"
-                )
-                for number in 1...count {
-                    try statement.execute(arguments: [RecordFeed.id(number), number, value])
-                }
-            }
-        }
-        try database.close()
-        return time / .milliseconds(1)
-    }
-
     // MARK: - Shared parts
 
-    private struct Note: SanguineModel.SyncedRecord {
+    struct Note: SanguineModel.SyncedRecord {
         static let collection = RecordCollection("notes")
         let id: RecordID
         var text: String?
         var count: Int
     }
 
-    private static func configuration(
+    static func configuration(
         _ folder: Folder,
         _ feed: RecordFeed
     ) -> SanguineClient.Configuration {
@@ -278,7 +218,7 @@ enum RecordBenchmarks {
         return configuration
     }
 
-    private static func key(_ number: Int) throws -> RecordKey {
+    static func key(_ number: Int) throws -> RecordKey {
         guard let id = RecordID(RecordFeed.id(number)) else { throw BenchmarkError.wrong("id") }
         return RecordKey("notes", id)
     }

@@ -229,6 +229,7 @@ extension SanguineClient {
             (user.functions.isSending, "a call without a waiting caller"),
             (user.mutations.settling.isFetching, "a refetch of what operations changed"),
             (user.feed.isPulling, "a pull of the feed"),
+            (user.threads.index.isRunning, "the index of messages"),
             (user.feed.isWaitingForEcho, "operations whose changes the live feed has not sent"),
             (entries.isTelling, "notifications of observers"),
             (entries.isWriting, "writes to disk"),

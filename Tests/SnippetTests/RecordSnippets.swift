@@ -86,6 +86,17 @@ struct RecordSnippets {
         #expect(shown.texts.withLock { $0 } == ["Run"])
     }
 
+    @MainActor @Test func `a new device shows the newest records and the progress`() throws {
+        let client = try SanguineClient(configuration())
+        let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
+        try client.perform(CreateRecord(key(id), ["title": "Run", "streak": 0]))
+        let restore = client.model(.restoreProgress)
+        let habits = client.model(.newest(50, Habit.self))
+        #expect(habits.value.map(\.title) == ["Run"] && habits.isComplete)
+        #expect(restore.value.fraction == 1)
+        client.close()
+    }
+
     @Test func `a widget sees the app's changes`() throws {
         let sharedFolder = FileManager.default.temporaryDirectory.appending(path: "\(UUID())")
         defer { try? FileManager.default.removeItem(at: sharedFolder) }

@@ -2,18 +2,46 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// Restores a long feed from its start: several ranges at once, into a separate space on disk.
+/// Restores a long feed from its start: several ranges at once, the newest first, into a separate
+/// space on disk.
 ///
 /// The ranges end at the head of the first page. Changes and deletions that happen while they are
-/// read have later numbers, and are read afterwards, when the restore catches up. Only when it has
-/// reached the end is the space complete, and becomes the base. The progress of each range is
-/// stored with its records, so that a crash costs one page of each.
+/// read have later numbers, and are read after each round of ranges, and at the end. A page
+/// contributes only the numbers of its range, so a later change is never overwritten by an older
+/// page. The progress of each range is stored with its records, so that a crash costs one page of
+/// each.
+///
+/// On a device without records, the restored ones are shown as soon as the newest are there, as an
+/// incomplete base; see ``SyncState/mayShow(restoreTo:of:)``. Otherwise the space becomes the base
+/// when it is complete.
+///
+/// At most ``RecordLimits/restoreRanges`` pages are in memory.
 ///
 /// Mutable state: `state`, protected by its mutex.
 final class FeedRestore: Sendable {
     private struct Progress {
-        var part = 1.0
+        /// The restored part; `nil` if no restore was necessary so far.
+        var part: Double?
         var hasEnded = false
+    }
+
+    /// The ranges that one attempt fetches.
+    ///
+    /// Mutable state: `plan`, `catchingUp` and `news`, each protected by its mutex.
+    private final class Run: Sendable {
+        let restore: RecordsFile.Restore
+        let ask: FeedRequests.Ask
+        let plan: Mutex<RestorePlan>
+        /// The range after the beginning, with the number that the shown records have reached.
+        let catchingUp: Mutex<RecordsFile.Range>
+        let news = Mutex(RestoreNews())
+        let turn = Turn()
+
+        init(_ restore: RecordsFile.Restore, _ ask: FeedRequests.Ask) {
+            (self.restore, self.ask) = (restore, ask)
+            plan = Mutex(RestorePlan(restore))
+            catchingUp = Mutex(restore.catchingUp ?? .init(number: 0, low: 0, high: 0, reached: 0))
+        }
     }
 
     private let records: UserRecords
@@ -23,9 +51,6 @@ final class FeedRestore: Sendable {
     init(_ records: UserRecords, _ requests: FeedRequests?) {
         (self.records, self.requests) = (records, requests)
     }
-
-    /// The number of the range that stands for catching up.
-    private static let catchingUp = 0
 
     /// A page of a range, without its changes: they are written to the file as received.
     private struct RangePage: FeedPage {
@@ -47,37 +72,25 @@ final class FeedRestore: Sendable {
     func begin(
         with answer: PullAnswer
     ) throws(SanguineError) -> RecordsFile.Restore {
-        applySwitches(answer)
         let head = max(answer.head, answer.next)
-        let length = head / RecordLimits.restoreRangeNumbers
-        let count = Int64(min(max(1, length), Int64(RecordLimits.restoreRanges)))
-        var ranges = [
+        let ranges = [
             RecordsFile.Range(
-                number: Self.catchingUp,
+                number: RecordsFile.Range.catchingUp,
                 low: answer.horizon ?? 0,  // Stored here, for later requests.
                 high: head,
                 reached: head
-            )
+            ),
+            RecordsFile.Range(number: 1, low: 0, high: answer.next, reached: answer.next),
         ]
-        for number in 1...count {
-            let low = head / count * (number - 1)
-            let high = number == count ? head : head / count * number
-            ranges.append(.init(number: Int(number), low: low, high: high, reached: low))
-        }
-        ranges[1].reached = answer.next
-        let restore = try records.writing { [ranges] records in
+        let restore = try records.writing { [outbox = records.outbox] file in
+            // The space of a held batch is deleted now.
+            _ = outbox.update { $0.state.dropStaged() }
             let page = RecordPage(answer.changes)
-            return try records.beginRestore(ranges, of: answer.epoch, with: page)
+            return try file.beginRestore(ranges, of: answer.epoch, with: page)
         }
         guard let restore else { throw .userChanged }
+        records.apply(system: answer.changes, isReset: answer.reset, answer.epoch)
         return restore
-    }
-
-    /// Applies switches at once: they do not wait for the records.
-    private func applySwitches(_ answer: PullAnswer) {
-        for change in answer.changes where change.collection == Switches.collection {
-            records.receive(switches: change, of: answer.epoch)
-        }
     }
 
     /// Lets one range write at a time; ranges that wait block no thread.
@@ -102,12 +115,20 @@ final class FeedRestore: Sendable {
         on restore: RecordsFile.Restore,
         _ ask: FeedRequests.Ask
     ) async throws(SanguineError) -> Bool {
-        let open = restore.ranges.filter { $0.number != Self.catchingUp && !$0.isDone }
-        progress(restore.ranges)
-        let turn = Turn()
+        let run = Run(restore, ask)
+        set(progress: run.plan.withLock { $0.part })
+        repeat {
+            run.plan.withLock { $0.beginRound() }
+            guard try await fillRanges(run), try await refresh(run) else { return true }
+        } while !run.plan.withLock { $0.isDone }
+        return records.isShown(restore) ? complete(run) : try await catchUp(restore)
+    }
+
+    /// Fetches the ranges of a round; returns `false` if the restore was dropped.
+    private func fillRanges(_ run: Run) async throws(SanguineError) -> Bool {
         let (isAbandoned, failure) = await withTaskGroup(of: Ending.self) { group in
-            for range in open {
-                group.addTask { [self] in await fill(range, of: restore, ask, turn) }
+            for _ in 0..<RecordLimits.restoreRanges {
+                group.addTask { [self] in await fill(run) }
             }
             var isAbandoned = false
             var first: SanguineError?
@@ -121,37 +142,119 @@ final class FeedRestore: Sendable {
             }
             return (isAbandoned, first)
         }
-        if isAbandoned { return true }
+        tell(run.news.withLock { $0.rest() })
+        if isAbandoned { return false }
         if let failure { throw failure }
-        return try await catchUp(restore)
+        return true
     }
 
-    private func fill(
-        _ range: RecordsFile.Range,
-        of restore: RecordsFile.Restore,
-        _ ask: FeedRequests.Ask,
-        _ turn: Turn
-    ) async -> Ending {
-        var range = range
+    /// Fetches the changes since the beginning while more ranges follow, if the records are shown;
+    /// returns `false` if the restore was dropped.
+    ///
+    /// No range is fetched meanwhile, so no page that the server has read before can be stored
+    /// after a deletion. Pages that may contain an operation that is shown are left for the end.
+    private func refresh(_ run: Run) async throws(SanguineError) -> Bool {
+        guard !run.plan.withLock({ $0.isDone }), records.isShown(run.restore) else { return true }
+        while true {
+            var range = run.catchingUp.withLock { $0 }
+            let since = range.reached
+            let answer = try await page(PullAnswer.self, since: since, run.ask, run.restore).value
+            guard !answer.reset else {
+                try abandon()
+                return false
+            }
+            range.reached = max(answer.next, since)
+            records.apply(system: answer.changes, isReset: false, run.restore.epoch)
+            let page = RecordPage(answer.changes)
+            let shown = try records.write(page, range, of: run.restore, mayShow: false)
+            guard shown != .nothing else { return true }
+            run.catchingUp.withLock { [range] in $0 = range }
+            tell(run.news.withLock { $0.stored(page, shown) })
+            guard answer.hasMore, range.reached > since else { return true }
+        }
+    }
+
+    /// Fetches ranges until none is left.
+    private func fill(_ run: Run) async -> Ending {
         do throws(SanguineError) {
             let reader = try pageReader()
-            while !range.isDone {
-                let answer = try await page(RangePage.self, since: range.reached, ask, restore)
-                let page = answer.value
-                guard !page.reset else {
-                    try abandon()
-                    return .abandoned
-                }
-                range.reached = page.hasMore ? max(page.next, range.reached + 1) : range.high
-                let changes = try read(answer.response.body, with: reader)
-                try await turn.take { [self, range] () throws(SanguineError) in
-                    try write { try $0.write(changes, range, of: restore.space) }
+            while var range = run.plan.withLock({ $0.next() }) {
+                while !range.isDone {
+                    guard try await fillPage(of: &range, run, reader) else { return .abandoned }
                 }
             }
             return .done
         } catch {
             return .failed(error)
         }
+    }
+
+    /// Fetches and stores one page of a range; returns `false` if the restore was dropped.
+    private func fillPage(
+        of range: inout RecordsFile.Range,
+        _ run: Run,
+        _ reader: RecordPageReader
+    ) async throws(SanguineError) -> Bool {
+        let start = range.reached
+        let answer = try await page(RangePage.self, since: start, run.ask, run.restore)
+        guard !answer.value.reset else {
+            try abandon()
+            return false
+        }
+        let next = answer.value.hasMore ? max(answer.value.next, start + 1) : range.high
+        range.reached = min(next, range.high)
+        // What follows belongs to other ranges, or to the changes since the beginning.
+        let changes = try read(answer.response.body, with: reader).through(range.high)
+        records.apply(system: changes.systemChanges, isReset: false, run.restore.epoch)
+        try await run.turn.take { [self, range] () throws(SanguineError) in
+            try write(changes, range, from: start, run)
+        }
+        return true
+    }
+
+    private func write(
+        _ page: RecordPage,
+        _ range: RecordsFile.Range,
+        from start: Int64,
+        _ run: Run
+    ) throws(SanguineError) {
+        let isNewest = range.isDone && range.high == run.restore.head
+        let mayShow = isNewest || run.plan.withLock { $0.hasNewest }
+        let shown = try records.write(page, range, of: run.restore, mayShow: mayShow)
+        let part = run.plan.withLock { plan in
+            plan.stored(range, from: start, changes: page.changes.count)
+            return plan.part
+        }
+        set(progress: part)
+        tell(run.news.withLock { $0.stored(page, shown) })
+    }
+
+    /// Notifies the observers of restored records.
+    private func tell(_ news: RestoreNews.Change) {
+        switch news {
+        case .nothing: break
+        case .collections(let names): records.observers.changed(in: names)
+        case .everything: records.observers.changed(nil)
+        }
+    }
+
+    /// Makes the shown records a base that lacks only the changes since the last ones that were
+    /// stored; returns whether the feed must be pulled.
+    private func complete(_ run: Run) -> Bool {
+        let (restore, reached) = (run.restore, run.catchingUp.withLock { $0.reached })
+        let answer = PullAnswer(
+            changes: [],
+            next: reached,
+            head: reached + 1,  // It is unknown whether there are more.
+            hasMore: true,
+            horizon: restore.horizon,
+            epoch: restore.epoch
+        )
+        let since = records.outbox.read { $0.state.pullPosition }
+        var batch = SyncState.FeedBatch(answer, since: since)
+        batch.isReset = true
+        batch.staged = restore.space
+        return records.receive(batch) != .nothing
     }
 
     private func page<Page: FeedPage>(
@@ -187,7 +290,7 @@ final class FeedRestore: Sendable {
     }
 
     private func catchUp(_ restore: RecordsFile.Restore) async throws(SanguineError) -> Bool {
-        guard var range = restore.ranges.first(where: { $0.number == Self.catchingUp }) else {
+        guard var range = restore.catchingUp else {
             try abandon()
             return true
         }
@@ -199,58 +302,112 @@ final class FeedRestore: Sendable {
                 try abandon()
                 return true
             }
-            applySwitches(answer)
             range.reached = answer.next
-            try write { [range] in
-                try $0.write(RecordPage(answer.changes), range, of: restore.space)
-            }
+            records.apply(system: answer.changes, isReset: false, restore.epoch)
+            let page = RecordPage(answer.changes)
+            _ = try records.write(page, range, of: restore, mayShow: false)
             guard !answer.hasMore else { continue }
             var batch = FeedRequests.batch(of: answer, to: now)
             batch.changes = []  // They are already there, with all others.
             batch.isReset = true
             batch.staged = restore.space
-            let missing = records.receive(batch)
-            set(progress: 1)
-            return missing != .nothing
+            hasCaughtUp()
+            return records.receive(batch) != .nothing
         }
-    }
-
-    private func write(_ body: (RecordsFile) throws -> Void) throws(SanguineError) {
-        guard try records.writing(body) != nil else { throw .userChanged }
-        if let ranges = try unfinished()?.ranges { progress(ranges) }
     }
 
     /// Drops a restore that the server can no longer complete.
-    private func abandon() throws(SanguineError) {
-        _ = try records.writing { [outbox = records.outbox] file in
-            // A held batch could otherwise become the base later, but its space is deleted now.
-            _ = outbox.update { $0.state.dropStaged() }
-            try file.abandonRestore()
-        }
-        set(progress: 1)  // The next pull may need no restore.
-    }
+    private func abandon() throws(SanguineError) { try records.dropRestore() }
 
     // MARK: - Progress
 
-    private func progress(_ ranges: [RecordsFile.Range]) {
-        let ranges = ranges.filter { $0.number != Self.catchingUp }
-        let whole = ranges.reduce(0) { $0 + max(1, $1.high - $1.low) }
-        let done = ranges.reduce(0) { $0 + min($1.reached, $1.high) - $1.low }
-        // The last part is for catching up.
-        set(progress: 0.99 * Double(done) / Double(max(1, whole)))
+    /// Shows the progress of a restore that an earlier process left unfinished.
+    func resume() {
+        guard let restore = try? unfinished() else { return }
+        set(progress: RestorePlan(restore).part)
     }
 
-    private func set(progress part: Double) {
-        state.withLock { state in
-            // A user's progress is private: it does not change after their end.
-            guard !state.hasEnded else { return }
-            state.part = part
+    /// Records that the feed was read to its end.
+    func hasCaughtUp() {
+        let isNew = state.withLock { state in
+            guard !state.hasEnded, state.part.map({ $0 < 1 }) ?? false else { return false }
+            state.part = 1
+            return true
         }
+        if isNew { records.observers.changed(in: [RestoreProgress.collection]) }
     }
 
-    /// The restored part of a long feed, from 0 to 1.
-    var part: Double { state.withLock { $0.part } }
+    private func set(progress restored: Double) {
+        let part = restored * RestoreProgress.beforeCatchingUp
+        let isNew = state.withLock { state in
+            // A user's progress is private: it does not change after their end.
+            guard !state.hasEnded else { return false }
+            let last = state.part ?? 0
+            // A restore that starts over continues the progress of the dropped one.
+            state.part = last < 1 ? max(last, part) : part
+            return state.part != last
+        }
+        if isNew { records.observers.changed(in: [RestoreProgress.collection]) }
+    }
+
+    /// The restored part of a long feed, from 0 to 1; `nil` if no restore was necessary so far.
+    var part: Double? { state.withLock { $0.part } }
+
+    /// Whether a restore is in progress, or was interrupted.
+    var isUnfinished: Bool { part.map { $0 < 1 } ?? false }
+
+    /// The progress for the app.
+    var progress: RestoreProgress {
+        let (isWhole, position) = records.outbox.read { ($0.state.isWhole, $0.state.position) }
+        let part = part
+        guard !isWhole, requests != nil else {
+            return RestoreProgress(fraction: part ?? 1, isComplete: true)
+        }
+        let most = RestoreProgress.beforeCatchingUp
+        return RestoreProgress(
+            fraction: min(most, part ?? (position > 0 ? most : 0)),
+            isComplete: false
+        )
+    }
 
     /// Stops recording progress: the user is gone.
     func end() { state.withLock { $0.hasEnded = true } }
+}
+
+/// Collects the changes that observers must be notified of while a restore shows its records.
+///
+/// Observers read their records again, so they are notified when the shown records have grown by a
+/// quarter, and not after each page.
+private struct RestoreNews {
+    enum Change {
+        case nothing
+        /// Records of these collections.
+        case collections(Set<String>)
+        case everything
+    }
+
+    private var shown = 0
+    private var told = 0
+    private var collections: Set<String> = []
+
+    /// Records that a page was stored; returns the changes to notify observers of.
+    mutating func stored(_ page: RecordPage, _ shown: UserRecords.Shown) -> Change {
+        self.shown += page.changes.count
+        switch shown {
+        case .nothing: return .nothing
+        case .everything:
+            (told, collections) = (self.shown, [])
+            return .everything
+        case .page:
+            for change in page.changes { collections.insert(change.key.collection) }
+            return self.shown - told >= told / 4 ? rest() : .nothing
+        }
+    }
+
+    /// Returns the changes that observers have not been notified of.
+    mutating func rest() -> Change {
+        guard !collections.isEmpty else { return .nothing }
+        defer { (told, collections) = (shown, []) }
+        return .collections(collections)
+    }
 }

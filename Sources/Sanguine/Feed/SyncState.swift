@@ -110,6 +110,10 @@ package struct SyncState {
     package private(set) var horizon: Int64
     /// Whether the base was complete when it was last read.
     package private(set) var isComplete = false
+    /// Whether the base is a state of the server that is complete, though perhaps old.
+    ///
+    /// Until then, it has a part of the user's records, or none.
+    package private(set) var isWhole = false
     /// Whether the base may hold records that the current reset, perhaps an earlier process's, does
     /// not mention.
     private var isResetting = true
@@ -136,18 +140,21 @@ package struct SyncState {
     /// - Parameters:
     ///   - position: The number of the feed that it has reached.
     ///   - epoch: The epoch of that number; `nil` if it is unknown.
+    ///   - isWhole: Whether the base has been complete.
     ///   - operations: The record mutations, as they are on disk.
     ///   - base: The new base.
     /// - Throws: The error of reading the base.
     package mutating func restart(
         at position: Int64,
         of epoch: Epoch? = nil,
+        isWhole: Bool = false,
         with operations: [Replay.Operation],
         over base: some RecordSource
     ) throws {
         replay = Replay(schema: replay.schema)
         self.position = position
         (horizon, held, isComplete, isResetting) = (0, nil, false, true)
+        self.isWhole = isWhole
         if let epoch {
             // Not written: the stored state leads to the same result at the next start.
             _ = outbox.reopen(for: epoch)
@@ -275,6 +282,7 @@ package struct SyncState {
         horizon = isOtherEpoch ? batch.horizon : max(horizon, batch.horizon)
         if let epoch = batch.epoch { outbox.enter(epoch) }
         isComplete = batch.isComplete
+        if isComplete || batch.staged != nil { isWhole = isComplete }
         // Records that a reset does not mention are removed at its end, without being named.
         let isOther = batch.isReset || batch.staged != nil || (isResetting && isComplete)
         isResetting = (isResetting || batch.isReset) && !isComplete
@@ -315,6 +323,36 @@ package struct SyncState {
 
     /// Drops a held batch that has its own space, because the space is deleted.
     mutating func dropStaged() { if held?.staged != nil { held = nil } }
+
+    /// The space of the held batch; `nil` if there is none.
+    var heldSpace: Int64? { held?.staged }
+
+    // MARK: - An unfinished restore
+
+    /// Whether the records of a feed up to a number can be shown as they are restored, because they
+    /// certainly contain no operation that is not settled.
+    ///
+    /// Operations that are sent later have later numbers. An operation that may be among the
+    /// restored records would be shown twice.
+    func mayShow(restoreTo head: Int64, of epoch: Epoch?) -> Bool {
+        position == 0 && held == nil && outbox.isAfter(head, of: epoch)
+    }
+
+    /// Replays the operations over restored records that have become visible.
+    ///
+    /// - Parameters:
+    ///   - keys: The records.
+    ///   - everything: Whether they replace all visible records.
+    ///   - base: The base with these records.
+    /// - Throws: The error of reading the base.
+    mutating func restored(
+        _ keys: [RecordKey],
+        everything: Bool,
+        over base: some RecordSource
+    ) throws {
+        guard replay.count > 0 else { return }
+        _ = try replay.settle(removing: [], changed: keys, everything: everything, over: base)
+    }
 
     /// The position of the next pull: after the held batch.
     package var pullPosition: Int64 { held?.next ?? position }

@@ -170,6 +170,7 @@ final class UserFeed: Sendable {
         }
         guard isNew else { return }
         records.open()
+        restore.resume()
         // Earlier readers have seen no records.
         records.observers.changed(nil)
         pull()
@@ -202,11 +203,16 @@ final class UserFeed: Sendable {
         guard isActive else { return ["not in use"] }
         var pulls = isPulling ? "a pull is in progress" : "no pull is in progress"
         if failures > 0 { pulls += ", " + failures.counted("failure") + " in a row" }
-        return [
+        var lines = [
             "cursor: " + records.outbox.read { $0.state.debugDescription },
             "live: " + (live?.connection ?? "no live connection, the feed is polled"),
             "pulls: " + pulls,
         ]
+        if restore.isUnfinished {
+            let percent = Int(restore.progress.fraction * 100)
+            lines.append("restore: \(percent) percent of the records are here")
+        }
+        return lines
     }
 
     /// Ends everything in progress.
@@ -264,7 +270,10 @@ final class UserFeed: Sendable {
     }
 
     /// Whether the records are a complete state of the server.
-    var hasBase: Bool { records.outbox.read { $0.state.position > 0 } && restore.part == 1 }
+    var hasBase: Bool { records.outbox.read { $0.state.isWhole } && !restore.isUnfinished }
+
+    /// Whether there is a server that could have records.
+    var hasServer: Bool { requests != nil }
 
     private func lifecycleChanged() {
         if environment.lifecycle.isForeground.value {
@@ -301,12 +310,15 @@ final class UserFeed: Sendable {
         var more = false
         var vain = 0
         var failure: SanguineError?
+        let restored = restore.part
         while let ask = nextAsk(run, more: more && vain < RecordLimits.vainPulls, failure) {
             do throws(SanguineError) {
                 more = try await pullPage(ask)
                 vain = records.outbox.read { $0.state.pullPosition } != ask.since ? 0 : vain + 1
             } catch {
                 failure = error
+                // A restore that makes progress is soon continued, however often it is interrupted.
+                if restore.part != restored { guarded.withLock { $0.failures = 0 } }
             }
         }
     }
@@ -359,7 +371,7 @@ final class UserFeed: Sendable {
     private func pullPage(_ first: FeedRequests.Ask) async throws(SanguineError) -> Bool {
         guard let requests else { throw .notConfigured("'server'") }
         let ask = try await signedIn(first, requests.call.authorizer)
-        if let unfinished = try restore.unfinished() {
+        if let unfinished = try restore.unfinished(), !records.isHeld(unfinished) {
             return try await restore.go(on: unfinished, ask)
         }
         // At the start there are no records, so no deletion can be missed.
@@ -375,6 +387,8 @@ final class UserFeed: Sendable {
         if answer.hasMore, answer.reset || ask.since == 0 {
             return try await restore.go(on: try restore.begin(with: answer), ask)
         }
+        // First, so that observers never see a complete base before the whole progress.
+        if !answer.hasMore { restore.hasCaughtUp() }
         return records.receive(FeedRequests.batch(of: answer, to: ask)) != .nothing
     }
 

@@ -11,6 +11,8 @@ struct CallRequest: Sendable {
     var isQueued = false
     /// Its declared cost in tokens if its quota is used up.
     var tokensInstead: Int64?
+    /// Its question and answer in a thread; `nil` for a call without one.
+    var exchange: PendingExchange?
 }
 
 /// The failure of a call's requests.

@@ -19,7 +19,12 @@ extension FunctionCaller {
         _ epoch: Epoch?,
         _ sending: CallRequest
     ) throws(SanguineError) {
-        try settle(try WireCoding.decode(CallCharge.self, from: body), epoch, sending)
+        let charge = try WireCoding.decode(CallCharge.self, from: body)
+        if let messages {
+            messages.answered(sending.key, body, head: charge.head, epoch)
+            messages.persist()  // Before the app reads the answer, which may remove the open call.
+        }
+        try settle(charge, epoch, sending)
     }
 
     /// Like ``settle(_:_:_:)``, for an answer in one piece, which may not come from the server.
@@ -69,6 +74,7 @@ extension FunctionCaller {
         guard sending.body != nil else { return lost(sending, failure) }
         let error = failure.errorForApp
         if error.asProblem?.code == .quotaExhausted { analytics?.post(.quotaExhausted) }
+        messages?.failed(sending.key, failure)
         balance.ended { state in
             switch failure.verdict {
             case .refused: state.refused(sending.key)
@@ -104,6 +110,7 @@ extension FunctionCaller {
     private func lost(_ sending: CallRequest, _ failure: CallFailure) -> SanguineError {
         let error = failure.errorForApp
         let problem = error.asProblem
+        if failure.verdict != .refused { messages?.failed(sending.key, failure) }
         balance.ended { state in
             switch (failure.verdict, problem?.code) {
             case (.released, _):

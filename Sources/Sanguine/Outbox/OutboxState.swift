@@ -98,6 +98,15 @@ package struct OutboxState: Sendable {
         items.values.compactMap { item in item.head.map { isOfBase(item) ? $0 : .max } }.max()
     }
 
+    /// Whether every record mutation is applied after a number of an epoch, or not at all.
+    package func isAfter(_ number: Int64, of epoch: Epoch?) -> Bool {
+        items.values.allSatisfy { item in
+            guard item.kind == .record else { return true }
+            guard let head = item.head else { return !item.isUnresolved }
+            return head > number && (epoch == nil || item.epoch == epoch)
+        }
+    }
+
     /// Whether a record mutation is acknowledged at a number of another epoch.
     package func isAcknowledged(outside epoch: Epoch) -> Bool {
         items.values.contains { $0.isAcknowledged(outside: epoch) }

@@ -59,8 +59,12 @@ public enum RecordLimits {
     public static let replacedIds = 1_000
     /// The number of ranges of a long feed that are restored concurrently: 4.
     public static let restoreRanges = 4
-    /// The length of a feed for each of these ranges: 2,000 numbers.
-    public static let restoreRangeNumbers: Int64 = 2_000
+    /// The length of the first of these ranges: 1,000 numbers.
+    ///
+    /// Later ranges are longer where numbers are missing, so that each fills about a page.
+    public static let restoreRangeNumbers: Int64 = 1_000
+    /// The number of these ranges after which the changes since the restore began are fetched: 32.
+    public static let restoreRoundRanges = 32
     /// The number of records from the disk that are cached in memory: 10,000.
     public static let cachedRecords = 10_000
     /// The maximum size in bytes of their JSON: 16 MB.

@@ -26,6 +26,11 @@ public final class RecordModel<Value: Sendable & Equatable> {
     /// Such a record is stored, but this version of the app cannot decode it as its type. The error
     /// names the record and the member. A mutation that reads or sets the record is refused.
     public private(set) var error: SanguineError?
+    /// Whether the value was made from all of the user's records, as of the last pull.
+    ///
+    /// `false` until a new device has them: the value then contains the records that are already
+    /// there, the newest first. See ``RecordQuery/restoreProgress``.
+    public private(set) var isComplete: Bool
 
     @ObservationIgnored private let following: ObservationToken
     /// Weak, because it holds the models.
@@ -41,12 +46,14 @@ public final class RecordModel<Value: Sendable & Equatable> {
     init(
         _ query: RecordQuery<Value>,
         value: Value,
+        isComplete: Bool,
         observers: RecordObservers,
         models: ModelTable,
         mainActorBatch: MainActorBatch,
         synchronize: @escaping @Sendable () async throws(SanguineError) -> Void
     ) {
         self.value = value
+        self.isComplete = isComplete
         self.synchronize = synchronize
         self.models = models
         let newest = LastAnswer<Value>()
@@ -65,6 +72,25 @@ public final class RecordModel<Value: Sendable & Equatable> {
         relay.model = self
     }
 
+    /// Returns the model of a query, which all views share if it has an identity.
+    static func shared(_ query: RecordQuery<Value>, of users: UserSwitcher) -> RecordModel {
+        let services = users.services
+        return services.models.model(query.key) {
+            RecordModel(
+                query,
+                value: users.current.records.reading(query.collections, query.read),
+                isComplete: users.current.records.isWhole,
+                observers: services.records,
+                models: services.models,
+                mainActorBatch: services.mainActorBatch,
+                synchronize: { [weak users] () async throws(SanguineError) in
+                    guard let users else { throw .closed }
+                    try await users.current.feed.synchronize()
+                }
+            )
+        }
+    }
+
     /// Fetches all of the server's changes to the user's records, for pull-to-refresh.
     ///
     /// The value contains them when this returns, or in the next turn of the main actor. The user's
@@ -77,6 +103,7 @@ public final class RecordModel<Value: Sendable & Equatable> {
         // An answer that is older than the shown one is outdated.
         guard answer.source !== source || answer.revision >= revision else { return }
         (source, revision) = (answer.source, answer.revision)
+        if isComplete != answer.isComplete { isComplete = answer.isComplete }
         let error = answer.fault.map { SanguineError.problem($0.problem) }
         guard value != answer.value || error != self.error else { return }
         if value != answer.value { value = answer.value }

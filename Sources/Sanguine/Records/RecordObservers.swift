@@ -85,9 +85,13 @@ final class RecordObservers: Sendable {
 
     /// Computes the values of changed records; of all records if `keys` is `nil`.
     func changed(_ keys: Set<RecordKey>?) {
+        guard keys?.isEmpty != true else { return }
+        changed(in: keys.map { Set($0.map(\.collection)) })
+    }
+
+    /// Computes the values that read one of the collections; all values if they are `nil`.
+    func changed(in collections: Set<String>?) {
         let mustRun = state.withLock { state in
-            guard !state.observers.isEmpty, keys?.isEmpty != true else { return false }
-            let collections = keys.map { Set($0.map(\.collection)) }
             var isAny = false
             for (number, observer) in state.observers {
                 if let collections, observer.collections.isDisjoint(with: collections) { continue }
@@ -164,15 +168,18 @@ struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
     let source: UserRecords
     /// The revision of the records that it was made from.
     let revision: UInt64
+    /// Whether all of the user's records were there.
+    let isComplete: Bool
 
     init(_ query: RecordQuery<Value>, _ reader: RecordsReader) {
+        isComplete = reader.isComplete
         (value, fault) = reader.view.capturingFailure { query.read(reader) }
         source = reader.view.source
         revision = reader.view.readRevision
     }
 
     static func == (lhs: Self, rhs: Self) -> Bool {
-        lhs.hasSameValue(as: rhs) && lhs.fault == rhs.fault
+        lhs.hasSameValue(as: rhs) && lhs.fault == rhs.fault && lhs.isComplete == rhs.isComplete
     }
 
     func hasSameValue(as other: Self) -> Bool {
@@ -213,7 +220,7 @@ extension RecordObservers {
         )
         let told = LastAnswer<Value>()
         let number = observe(query, finish: { continuation.finish() }) { answer in
-            // Only the fault may have changed.
+            // Only the fault or the completeness may have changed.
             if let last = told.current, last.hasSameValue(as: answer) { return }
             told.set(answer)
             continuation.yield(answer)

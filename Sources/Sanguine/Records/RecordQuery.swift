@@ -31,12 +31,30 @@ public struct RecordQuery<Value: Sendable & Equatable>: Sendable {
         self.collections = Set(collections.map(\.name))
         self.read = read
     }
+
+    /// Declares a query that is computed again when something with this name changes.
+    init(following name: String, read: @escaping @Sendable (RecordsReader) -> Value) {
+        collections = [name]
+        self.read = read
+    }
 }
 
 extension RecordQuery {
     /// All records of a type, in the order of their ids.
     public static func all<R: SyncedRecord>(_ type: R.Type = R.self) -> Self where Value == [R] {
         RecordQuery(reading: R.collection) { $0.records(R.self) }.known(R.collection.name)
+    }
+
+    /// The records of a type with the greatest ids, in descending order of their ids.
+    ///
+    /// Only these records are read; see ``RecordsReader/records(_:newest:before:)``.
+    public static func newest<R: SyncedRecord>(
+        _ count: Int,
+        _ type: R.Type = R.self,
+        before end: RecordID? = nil
+    ) -> Self where Value == [R] {
+        RecordQuery(reading: R.collection) { $0.records(R.self, newest: count, before: end) }
+            .known(R.collection.name, "newest", "\(count)", end?.description ?? "")
     }
 
     /// One record.
@@ -46,7 +64,8 @@ extension RecordQuery {
             .known(R.collection.name, id.description)
     }
 
-    private func known(_ parameters: String...) -> Self {
+    /// Returns the query with an identity.
+    func known(_ parameters: String...) -> Self {
         var query = self
         query.key = QueryKey(name: "$records", parameters: parameters)
         return query

@@ -23,6 +23,38 @@ public struct RecordsReader {
         view.unreadable.records(view.all(in: R.collection.name), report: view.recordFailure)
     }
 
+    /// Whether all of the user's records are here, as of the last pull.
+    ///
+    /// `false` until a new device has them: the reader then returns those that are already there,
+    /// the newest first.
+    public var isComplete: Bool { view.source.isWhole }
+
+    /// Returns a page of the records of the type: those with the greatest ids, in descending order.
+    ///
+    /// ```swift
+    /// let page = reader.records(Message.self, newest: 50)
+    /// let earlier = reader.records(Message.self, newest: 50, before: page.last?.id)
+    /// ```
+    ///
+    /// Ids that are made by time, such as those of ``Identifier``, sort by it. Only the page is
+    /// read, whatever the number of records.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the records.
+    ///   - count: The largest number of records; those that cannot be decoded are left out.
+    ///   - end: The id before which the page ends. Default: `nil`, the page of the newest records.
+    /// - Returns: The records.
+    public func records<R: SyncedRecord>(
+        _ type: R.Type = R.self,
+        newest count: Int,
+        before end: RecordID? = nil
+    ) -> [R] {
+        view.unreadable.records(
+            view.last(max(0, count), in: R.collection.name, before: end),
+            report: view.recordFailure
+        )
+    }
+
     /// Returns the records whose member has the value, in the order of their ids.
     public func records<R: SyncedRecord, Value: IndexValue>(
         where index: RecordIndex<R, Value>,
@@ -69,22 +101,39 @@ final class RecordsView: Sendable {
     }
 
     func value(_ key: RecordKey) -> RecordValue? {
-        if let copy { return copy[key.collection]?[key.id] }
-        return read { try $0.value(key) } ?? nil
+        if let copied = copy?[key.collection] { return copied[key.id] }
+        return readAtOnce { try $0.value(key) } ?? nil
     }
 
     func all(in collection: String) -> [(RecordID, RecordValue)] {
-        if let copy {
-            return (copy[collection] ?? [:]).sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        if let copied = copy?[collection] {
+            return copied.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         }
-        return read { try $0.all(in: collection) } ?? []
+        return readAtOnce { try $0.all(in: collection) } ?? []
+    }
+
+    func last(
+        _ count: Int,
+        in collection: String,
+        before end: RecordID?
+    ) -> [(RecordID, RecordValue)] {
+        if let copy {
+            let all = (copy[collection] ?? [:]).filter { id, _ in end.map { id < $0 } ?? true }
+            return all.sorted { $0.key > $1.key }.prefix(count).map { ($0.key, $0.value) }
+        }
+        return read { try $0.last(count, in: collection, before: end) } ?? []
     }
 
     func ids(in collection: String, where field: String, is value: JSONValue) -> [RecordID] {
-        if let copy {
-            return (copy[collection] ?? [:]).filter { $0.value[field] == value }.keys.sorted()
+        if let copied = copy?[collection] {
+            return copied.filter { $0.value[field] == value }.keys.sorted()
         }
-        return read { try $0.ids(in: collection, where: field, is: value) } ?? []
+        return readAtOnce { try $0.ids(in: collection, where: field, is: value) } ?? []
+    }
+
+    /// Reads in one step; if there is a copy of other collections, the newest records.
+    func readAtOnce<Value>(_ body: (borrowing OutboxContents) throws -> Value) -> Value? {
+        copy == nil ? read(body) : source.read(at: nil, body)
     }
 
     private func read<Value>(_ body: (borrowing OutboxContents) throws -> Value) -> Value? {
@@ -140,6 +189,22 @@ extension OutboxContents {
         for (id, value) in changes { all[id] = value }
         return all.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
+
+    func last(
+        _ count: Int,
+        in collection: String,
+        before end: RecordID?
+    ) throws -> [(RecordID, RecordValue)] {
+        let changes = state.replay.changes(in: collection).filter { id, _ in
+            end.map { id < $0 } ?? true
+        }
+        // Each change hides at most one stored record.
+        let stored = try base.last(count + changes.count, in: collection, before: end)
+        guard !changes.isEmpty else { return stored }
+        var all = Dictionary(stored) { first, _ in first }
+        for (id, value) in changes { all[id] = value }
+        return all.sorted { $0.key > $1.key }.prefix(count).map { ($0.key, $0.value) }
+    }
 }
 
 extension UserRecords {
@@ -182,7 +247,8 @@ extension UserRecords {
     private func copy(_ collections: Set<String>) -> RecordsView {
         let copied = outbox.update { contents in
             var copy: RecordsView.Copy = [:]
-            for collection in collections {
+            // Messages are not copied: a thread may have any number, and each page is one step.
+            for collection in collections where collection != ChatMessage.collection.name {
                 let all = attempt(&contents) { try $0.all(in: collection) } ?? []
                 copy[collection] = Dictionary(all) { first, _ in first }
             }

@@ -107,19 +107,7 @@ extension SanguineClient {
     /// ``RecordQuery/all(_:)`` or ``RecordQuery/record(_:_:)``.
     @MainActor
     public func model<Value>(_ query: RecordQuery<Value>) -> RecordModel<Value> {
-        services.models.model(query.key) {
-            RecordModel(
-                query,
-                value: cached(query),
-                observers: services.records,
-                models: services.models,
-                mainActorBatch: services.mainActorBatch,
-                synchronize: { [weak users] () async throws(SanguineError) in
-                    guard let users else { throw .closed }
-                    try await users.current.feed.synchronize()
-                }
-            )
-        }
+        RecordModel.shared(query, of: users)
     }
 
     /// Returns the query's value; on a device that never had the user's records, they are fetched
@@ -162,9 +150,12 @@ extension SanguineClient {
 
     /// The part of the user's records that is on this device, from 0 to 1.
     ///
-    /// Less than 1 only while a long feed is restored, as on a new device: its records are shown
-    /// when all of them are there.
-    public var restored: Double { users.current.feed.restore.part }
+    /// Less than 1 only while a long feed is restored, as on a new device, where its records are
+    /// shown as they arrive. To follow it, use ``RecordQuery/restoreProgress``.
+    public var restored: Double {
+        let restore = users.current.feed.restore
+        return restore.isUnfinished ? restore.progress.fraction : 1
+    }
 
     private var source: UserRecords { users.current.records }
 }

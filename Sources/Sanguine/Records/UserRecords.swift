@@ -31,6 +31,8 @@ final class UserRecords: Sendable {
     let environment: OutboxEnvironment
     let observers: RecordObservers
     let unreadable: UnreadableRecords
+    /// The calls in threads and the index of messages; `nil` in a companion.
+    let threads: UserThreads?
     private let carry: Carry
     private let serial = Mutex(())
     private let source = Mutex(Weak())
@@ -41,15 +43,18 @@ final class UserRecords: Sendable {
     init(
         _ outbox: OutboxEngine,
         observers: RecordObservers,
+        threads: UserThreads? = nil,
         isMoved: @escaping @Sendable () -> Bool = { false },
         carry: @escaping Carry = { _, _, _ in }
     ) {
         self.outbox = outbox
         self.observers = observers
+        self.threads = threads
         self.carry = carry
         self.isMoved = isMoved
         environment = outbox.environment
         unreadable = UnreadableRecords(logger: environment.logger)
+        threads?.pending.onChange { [weak self] in self?.callsChanged($0) }
     }
 
     /// The source of the records; `nil` in a companion.
@@ -83,6 +88,22 @@ final class UserRecords: Sendable {
         if let file, FileManager.default.fileExists(atPath: file) { try outbox.open(.record) }
         _ = try writing { try $0.leave(for: epoch) }
         _ = process { state, _ in SyncState.Actions(steps: state.leave(for: epoch)) }
+    }
+
+    /// Notifies observers of records that have changed; `nil` for all.
+    private func notify(_ keys: Set<RecordKey>?) {
+        threads?.changed(keys, in: self)
+        observers.changed(keys)
+    }
+
+    /// Notifies observers of calls in threads that have changed.
+    private func callsChanged(_ keys: Set<RecordKey>) {
+        threads?.pending.reconcile(with: self)
+        // A new revision, so that what was read before is not shown later.
+        guard outbox.update({ $0.revision += 1 }) != nil else { return }
+        feed?.use()
+        observers.changed(keys)
+        observers.applyNow(keys)
     }
 
     /// Closes a file that the outbox has released.
@@ -124,6 +145,7 @@ final class UserRecords: Sendable {
         try contents.state.restart(
             at: place?.position ?? 0,
             of: place?.epoch,
+            isWhole: place?.isWhole ?? false,
             with: contents.rows.values.sorted { $0.sequence < $1.sequence }.map(operation),
             over: contents.base
         )
@@ -224,7 +246,7 @@ final class UserRecords: Sendable {
                 }
             }
         }
-        observers.changed(nil)
+        notify(nil)
         feed?.pull()
     }
 }
@@ -237,13 +259,16 @@ extension UserRecords {
         var batch = received
         if environment.fault == .ignoresEpochs { batch.epoch = nil }
         // Changes other than records do not wait for anything that records wait for.
-        if !hasEnded {
-            for change in batch.changes where change.isSystem {
-                carry(change, batch.isReset, batch.epoch)
-            }
-        }
+        apply(system: batch.changes, isReset: batch.isReset, batch.epoch)
         batch.changes.removeAll { $0.collection == Switches.collection }
         return process { [batch] state, base in state.received(batch, over: base) }
+    }
+
+    /// Applies the changes that are not records: the balance, the quotas, the account and the
+    /// switches.
+    func apply(system changes: [RecordChange], isReset: Bool, _ epoch: Epoch?) {
+        guard !hasEnded else { return }
+        for change in changes where change.isSystem { carry(change, isReset, epoch) }
     }
 
     /// Receives switches of the live feed.
@@ -333,9 +358,9 @@ extension UserRecords {
         // An operation that was hidden is shown now.
         if hasWithheld { observers.changed(nil) }
         if actions.isEverythingChanged {
-            observers.changed(nil)
+            notify(nil)
         } else if !actions.changed.isEmpty {
-            observers.changed(actions.changed)
+            notify(actions.changed)
         }
     }
 
@@ -347,7 +372,7 @@ extension UserRecords {
         do {
             let actions = try write(batch, to: records)
             records.checkpoint()
-            if batch.isReset { try records.sweep() }
+            if batch.isReset || batch.since == 0 { try records.sweep() }
             return actions
         } catch {
             records.rollback()
@@ -380,7 +405,7 @@ extension UserRecords {
         _ contents: inout OutboxContents
     ) throws -> SyncState.Actions {
         try records.commit()
-        if batch.isReset {
+        if batch.isReset || batch.since == 0 {
             records.cache.clear()
         } else {
             records.cache.forget(batch.changes.map { RecordKey($0.collection, $0.id) })
@@ -406,7 +431,7 @@ extension UserRecords {
         switch isWhole ?? nil {
         case true?: return adopt(batch)
         case false?:
-            observers.changed(nil)
+            notify(nil)
             feed?.pull()
             return nil
         case nil: return nil
@@ -449,19 +474,143 @@ extension UserRecords {
     }
 }
 
+// MARK: - Restoring
+
+extension UserRecords {
+    /// The records that a page of a restore has made visible.
+    enum Shown: Equatable {
+        /// None: the page is hidden, or was not stored because it may contain an operation that is
+        /// shown.
+        case nothing
+        /// The records of the page.
+        case page
+        /// All records that are restored so far.
+        case everything
+    }
+
+    /// Writes a page of a restore.
+    ///
+    /// On a device without a base, its records are shown as soon as they certainly contain no
+    /// operation that is not settled. Later changes that may contain one are not stored.
+    ///
+    /// - Parameters:
+    ///   - page: The page.
+    ///   - range: The range that it belongs to, with the number that it reaches.
+    ///   - restore: The restore.
+    ///   - mayShow: Whether its records may be shown: the newest ones are restored.
+    /// - Returns: The records that are visible now.
+    /// - Throws: ``SanguineError/userChanged`` if the user has left, ``SanguineError/store(_:)``.
+    func write(
+        _ page: RecordPage,
+        _ range: RecordsFile.Range,
+        of restore: RecordsFile.Restore,
+        mayShow: Bool
+    ) throws(SanguineError) -> Shown {
+        let shown = try writing { records -> Shown? in
+            do {
+                return try write(page, range, of: restore, mayShow: mayShow, to: records)
+            } catch {
+                records.rollback()
+                throw error
+            }
+        }
+        guard let shown = shown ?? nil else { throw .userChanged }
+        return shown
+    }
+
+    private func write(
+        _ page: RecordPage,
+        _ range: RecordsFile.Range,
+        of restore: RecordsFile.Restore,
+        mayShow: Bool,
+        to records: RecordsFile
+    ) throws -> Shown? {
+        let isOnDisk = records.isOnDisk
+        // In memory, readers would see the open transaction, so they wait.
+        if isOnDisk { try records.begin(page, range, of: restore.space) }
+        let shown = try outbox.update { contents in
+            if !isOnDisk { try records.begin(page, range, of: restore.space) }
+            return try commit(page, range, of: restore, mayShow: mayShow, to: records, &contents)
+        }
+        if shown == nil { records.rollback() } else { records.checkpoint() }
+        return shown
+    }
+
+    private func commit(
+        _ page: RecordPage,
+        _ range: RecordsFile.Range,
+        of restore: RecordsFile.Restore,
+        mayShow: Bool,
+        to records: RecordsFile,
+        _ contents: inout OutboxContents
+    ) throws -> Shown {
+        let wasShown = contents.base.space == restore.space
+        if wasShown, range.number == RecordsFile.Range.catchingUp,
+            !contents.state.outbox.isAfter(range.reached, of: restore.epoch)
+        {
+            records.rollback()
+            return .nothing
+        }
+        let isShown =
+            wasShown
+            || mayShow && contents.state.mayShow(restoreTo: restore.head, of: restore.epoch)
+        if isShown, !wasShown { try records.show(restore.space) }
+        try records.commit()
+        guard isShown else { return .nothing }
+        let keys = page.changes.map(\.key)
+        if wasShown { records.cache.forget(keys) } else { records.cache.clear() }
+        contents.base.space = restore.space
+        contents.revision += 1
+        try contents.state.restored(keys, everything: !wasShown, over: contents.base)
+        return wasShown ? .page : .everything
+    }
+
+    /// Whether the records of a restore are shown.
+    func isShown(_ restore: RecordsFile.Restore) -> Bool {
+        outbox.read { $0.base.space == restore.space }
+    }
+
+    /// Whether all ranges of a restore are shown, and its base is held back until it is known which
+    /// operations it contains.
+    func isHeld(_ restore: RecordsFile.Restore) -> Bool {
+        outbox.read { $0.base.space == restore.space && $0.state.heldSpace == restore.space }
+    }
+
+    /// Drops a restore that the server can no longer complete; its records disappear.
+    func dropRestore() throws(SanguineError) {
+        let wasShown = try writing { records -> Bool in
+            // A held batch could otherwise become the base later, but its space is deleted now.
+            _ = outbox.update { $0.state.dropStaged() }
+            try records.abandonRestore()
+            return try outbox.update { contents -> Bool in
+                guard contents.state.position == 0, contents.base.space != 0 else { return false }
+                records.cache.clear()
+                contents.base.space = 0
+                contents.revision += 1
+                try contents.state.restored([], everything: true, over: contents.base)
+                return true
+            } ?? false
+        }
+        if wasShown == true { observers.changed(nil) }
+    }
+
+    /// Whether the visible records are a complete state of the server, though perhaps old.
+    ///
+    /// Without a server, nothing can be missing.
+    var isWhole: Bool {
+        if let feed, !feed.hasServer { return true }
+        return outbox.read { $0.state.isWhole }
+    }
+}
+
 extension RecordsFile {
     /// The text in the report for a failure of the file.
     static let meaning = "The records failed."
 }
 
 extension RecordChange {
-    /// Whether the change is not of a record, but of data that every account has.
-    ///
-    /// Threads and their messages are records.
-    fileprivate var isSystem: Bool {
-        collection.hasPrefix("$") && !deleted && collection != ChatThread.collection.name
-            && collection != ChatMessage.collection.name
-    }
+    /// Whether the change is not a record, but of data that every account has once.
+    fileprivate var isSystem: Bool { RecordPage.isSystem(collection) && !deleted }
 }
 
 /// Replaces an operation that this version of the app does not know: it is sent, but not shown.

@@ -59,6 +59,7 @@ final class RecordCache: Sendable {
     /// Removes records that have changed.
     func forget(_ keys: some Sequence<RecordKey>) {
         state.withLock { state in
+            guard !state.young.isEmpty || !state.old.isEmpty else { return }
             for key in keys {
                 state.youngBytes -= state.young.removeValue(forKey: key)?.bytes ?? 0
                 state.old[key] = nil

@@ -18,6 +18,32 @@ struct RecordPage: Sendable {
 }
 
 extension RecordPage {
+    /// The collections of records that the server writes.
+    private static let recordCollections: Set = ["$threads", "$messages"]
+
+    /// Whether the changes of a collection are not records, but of data that every account has
+    /// once: the balance, the quotas and the account.
+    static func isSystem(_ collection: String) -> Bool {
+        collection.hasPrefix("$") && !recordCollections.contains(collection)
+    }
+
+    /// The changes that are not records.
+    var systemChanges: [RecordChange] {
+        changes.compactMap { change in
+            guard Self.isSystem(change.key.collection),
+                let json = change.value.flatMap({ try? $0.json() }),
+                let value = try? WireCoding.decode(JSONValue.self, from: json)
+            else { return nil }
+            let (collection, id) = (change.key.collection, change.key.id)
+            return RecordChange(collection: collection, id: id, seq: change.seq, value: value)
+        }
+    }
+
+    /// Returns the page without the changes after a number.
+    func through(_ number: Int64) -> RecordPage {
+        let isWhole = changes.allSatisfy { $0.seq <= number }
+        return isWhole ? self : RecordPage(changes: changes.filter { $0.seq <= number })
+    }
     /// Creates a page from decoded changes.
     init(_ changes: [RecordChange]) {
         self.changes = changes.map { change in

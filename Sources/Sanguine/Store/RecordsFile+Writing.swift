@@ -16,6 +16,9 @@ extension RecordsFile {
         var reached: Int64
 
         var isDone: Bool { reached >= high }
+
+        /// The number of the range that stands for catching up.
+        static let catchingUp = 0
     }
 
     /// A feed that is restored from its start into a separate space.
@@ -25,8 +28,14 @@ extension RecordsFile {
         var epoch: Epoch?
         var ranges: [Range]
 
+        /// The range for catching up, whose ends are numbers of the restore's beginning.
+        var catchingUp: Range? { ranges.first { $0.number == Range.catchingUp } }
+
         /// The ``PullAnswer/horizon`` that the server sent at its beginning.
-        var horizon: Int64 { ranges.first { $0.number == 0 }?.low ?? 0 }
+        var horizon: Int64 { catchingUp?.low ?? 0 }
+
+        /// The last number of the feed at its beginning.
+        var head: Int64 { catchingUp?.high ?? 0 }
     }
 
     /// Begins a transaction that writes a part of the feed; ``commit()`` or ``rollback()`` ends it.
@@ -35,7 +44,8 @@ extension RecordsFile {
     func begin(_ batch: SyncState.FeedBatch) throws -> Int64 {
         try writing { database in
             try database.beginTransaction(.immediate)
-            let row = try Row.fetchOne(database, sql: "SELECT space FROM base")
+            // A base without a position is a part of a restore, which other records replace.
+            let row = try Row.fetchOne(database, sql: "SELECT space FROM base WHERE position > 0")
             let space: Int64
             if let staged = batch.staged {
                 space = staged
@@ -54,8 +64,21 @@ extension RecordsFile {
                 arguments: [space, batch.next]
             )
             if let epoch = batch.epoch { try Self.set(epoch, of: .base, in: database) }
+            if batch.isComplete || batch.staged != nil {
+                try Self.setPartial(!batch.isComplete, in: database)
+            }
             return space
         }
+    }
+
+    /// Stores whether the base lacks records that the server has.
+    private static func setPartial(_ isPartial: Bool, in database: Database) throws {
+        try database.execute(
+            sql: isPartial
+                ? "INSERT OR REPLACE INTO note (name, text) VALUES (?, '')"
+                : "DELETE FROM note WHERE name = ?",
+            arguments: [RecordsFile.partialNote]
+        )
     }
 
     /// Commits the transaction, which makes it visible to readers.
@@ -152,21 +175,52 @@ extension RecordsFile {
     /// The restore was dropped before one of its pages was written.
     struct RestoreDropped: Error {}
 
+    /// Begins a transaction that writes a page of a range, together with the range's progress;
+    /// ``commit()`` or ``rollback()`` ends it.
+    ///
+    /// - Throws: ``RestoreDropped``, or the database's error.
+    func begin(_ page: RecordPage, _ range: Range, of space: Int64) throws {
+        try writing { database in
+            try database.beginTransaction(.immediate)
+            try Self.move(range, of: space, in: database)
+            try put(page, in: space, database)
+        }
+    }
+
+    /// Makes the records of an unfinished restore the base, within the transaction of a page.
+    ///
+    /// The base has no position until the restore is complete.
+    func show(_ space: Int64) throws {
+        try writing { database in
+            try database.execute(
+                sql: "INSERT OR REPLACE INTO base (one, space, position) VALUES (1, ?, 0)",
+                arguments: [space]
+            )
+        }
+    }
+
     /// Writes a page of a range, together with the range's progress.
     ///
     /// - Throws: ``RestoreDropped``, or the database's error.
     func write(_ page: RecordPage, _ range: Range, of space: Int64) throws {
-        try write { database in
-            try Self.move(range, of: space, in: database)
-            try put(page, in: space, database)
+        do {
+            try begin(page, range, of: space)
+            try commit()
+        } catch {
+            rollback()
+            throw error
         }
         checkpoint()
     }
 
     private static func move(_ range: Range, of space: Int64, in database: Database) throws {
         try database.execute(
-            sql: "UPDATE restore SET reached = ? WHERE space = ? AND number = ?",
-            arguments: [range.reached, space, range.number]
+            sql: """
+                INSERT INTO restore (space, number, low, reached, high)
+                SELECT ?1, ?2, ?3, ?4, ?5 WHERE EXISTS (SELECT 1 FROM restore WHERE space = ?1)
+                ON CONFLICT (space, number) DO UPDATE SET reached = excluded.reached
+                """,
+            arguments: [space, range.number, range.low, range.reached, range.high]
         )
         // Records of a space without a restore would never be removed.
         guard database.changesCount == 1 else { throw RestoreDropped() }
@@ -207,7 +261,7 @@ extension RecordsFile {
     }
 
     private func put(_ page: RecordPage, in space: Int64, _ database: Database) throws {
-        for change in page.changes {
+        for change in page.changes where change.key.collection != Switches.collection {
             guard let value = change.value else {
                 try RecordRow.remove(change.key, in: space, database)
                 continue
@@ -240,10 +294,10 @@ extension RecordsFile {
         }
     }
 
-    /// Drops the restore and its records.
+    /// Drops the restore and its records, even if they are the base.
     func abandonRestore() throws {
         try write { database in
-            try database.execute(sql: "DELETE FROM restore")
+            try database.execute(sql: "DELETE FROM restore; DELETE FROM base WHERE position = 0")
             try Self.sweep(database)
         }
     }

@@ -11,7 +11,8 @@ import Synchronization
 ///
 /// The records of one state of the base are a *space*. A feed that is read from its start, as on a
 /// new device or after a reset, is written to a separate space, which becomes the base when it is
-/// complete. Until then, readers see the old base, and never a partial new one.
+/// complete. Until then, readers see the old base; on a device without one, they see the records
+/// that are already there, as a base without a position.
 ///
 /// There are two connections, so that records can be read while a page of the feed is written:
 /// ``commit()`` ends the writer's transaction, which is quick, while the caller keeps readers away.
@@ -35,6 +36,8 @@ final class RecordsFile: Sendable {
         var position: Int64
         /// The epoch of that number; `nil` if the server did not name one.
         var epoch: Epoch?
+        /// Whether the base is a complete state of the server, and not a part of a restore.
+        var isWhole = true
     }
 
     struct Connections {

@@ -22,6 +22,7 @@ final class UserScope: Sendable {
     let feed: UserFeed
     let feedUpdater: FeedCacheUpdater
     let purchaseAnswers = PurchaseAnswers()
+    let threads: UserThreads
     let recordMutations: RecordMutationDriver
     let mutations: RemoteMutationDriver
     let uses: QuotaUses
@@ -86,7 +87,13 @@ final class UserScope: Sendable {
         outbox = Self.outbox(services, folder, floor)
         let carrier = Self.feedUpdater(services, balance, cacheScope)
         feedUpdater = carrier
-        records = UserRecords(outbox, observers: services.records, carry: carrier.apply)
+        threads = Self.threads(services, folder, store, balance)
+        records = UserRecords(
+            outbox,
+            observers: services.records,
+            threads: threads,
+            carry: carrier.apply
+        )
         let server = configuration.server == nil ? nil : call
         recordMutations = RecordMutationDriver(records, server) { () throws(SanguineError) in
             try session.deviceId()
@@ -97,7 +104,12 @@ final class UserScope: Sendable {
         feed = UserFeed(records, server, pollInterval: configuration.recordPolling) {
             [switches = services.switches] in switches.current.revision
         }
-        functions = FunctionCaller(call: call, balance: balance, services: services)
+        functions = FunctionCaller(
+            call: call,
+            balance: balance,
+            services: services,
+            messages: threads.pending
+        )
         outbox.drive([.record: recordMutations, .remote: mutations])
         records.feed = feed
         mutations.onPurchase { [weak self] in self?.purchased($0, $1) }
@@ -154,6 +166,23 @@ final class UserScope: Sendable {
         )
     }
 
+    private static func threads(
+        _ services: ClientServices,
+        _ folder: UserFolders.Folder?,
+        _ store: ClientStore,
+        _ balance: BalanceKeeper
+    ) -> UserThreads {
+        let pending = PendingMessages(
+            store: store,
+            balance: balance,
+            configuration: services.configuration
+        )
+        let index = MessageIndex(folder: folder?.url) { [log = services.log] reason in
+            log.failure(reason)
+        }
+        return UserThreads(pending, index)
+    }
+
     private static func outbox(
         _ services: ClientServices,
         _ folder: UserFolders.Folder?,
@@ -179,7 +208,8 @@ final class UserScope: Sendable {
         let shown = [balance.query, ValueQuery<[Quota]>.quotas.erased]
         balance.onChange(
             BalanceKeeper.Handlers(
-                changed: { [weak queries, weak services] in
+                changed: { [weak queries, weak services, weak threads] in
+                    threads?.pending.balanceChanged()
                     for query in shown { queries?.entries.sourceChanged(query) }
                     services?.applyNow(shown.map(\.key))
                 },
@@ -293,6 +323,7 @@ final class UserScope: Sendable {
         cacheScope.attempts.backend.authorizer.end(reason)
         balance.end(reason)
         functions.end(reason)
+        threads.end()
         ended.tell = { for tell in parts { tell() } }
         return ended
     }

@@ -113,18 +113,9 @@ extension FunctionSetting {
         public var allowed: String {
             switch self {
             case .kind: FunctionSetting.Kind.allCases.map(\.rawValue).joined(separator: ", ")
-            case .price:
-                "a whole number from 0 to \(WireLimits.amount); not needed with a 'quota', or with "
-                    + "perMillionInput and perMillionOutput for a function of kind upstream"
-            case .perMillionInput, .perMillionOutput, .atLeast:
-                "a whole number from 0 to \(WireLimits.amount), without 'price', for a function "
-                    + "of kind upstream"
-            case .perMillionCachedInput, .perMillionReasoning:
-                "a whole number from 0 to \(WireLimits.amount), with perMillionInput and "
-                    + "perMillionOutput; the price of tokens that the upstream reports as cached "
-                    + "input or as reasoning"
-            case .cachedPrice:
-                "a whole number from 0 to \(WireLimits.amount), for a function with a 'cache'"
+            case .price, .perMillionInput, .perMillionOutput, .perMillionCachedInput,
+                .perMillionReasoning, .atLeast, .cachedPrice:
+                allowedPrice
             case .quota: "the name of one of 'quotas'"
             case .quotaUnits: "a whole number from 1 to 1000000, with a 'quota'"
             case .quotaOtherwise:
@@ -168,19 +159,28 @@ extension FunctionSetting {
             case .keepsHistory:
                 "true, false; with the audience public only if 'history.messages' is 0"
             case .historyTokens: "a whole number from 0 to 1000000, with 'keepsHistory'"
-            case .historyMessages: Self.allowedMessages
-            case .titles: Self.allowedTitles
+            case .historyMessages:
+                "a whole number from 0 (no context, so that a repeated question has a cached "
+                    + "answer) to 100, with 'keepsHistory'"
+            case .titles:
+                "the name of another function without titles, whose input has no members except "
+                    + "'question' and 'answer'; with 'keepsHistory'"
             }
         }
 
-        private static let allowedMessages = """
-            a whole number from 0 (no context, so that a repeated question has a cached answer) to \
-            100, with 'keepsHistory'
-            """
-        private static let allowedTitles = """
-            the name of another function without titles, whose input has no members except \
-            'question' and 'answer'; with 'keepsHistory'
-            """
+        private var allowedPrice: String {
+            let amount = "a whole number from 0 to \(WireLimits.amount)"
+            return switch self {
+            case .price:
+                "\(amount); not needed with a 'quota', or with perMillionInput and "
+                    + "perMillionOutput for a function of kind upstream"
+            case .cachedPrice: "\(amount), for a function with a 'cache'"
+            case .perMillionCachedInput, .perMillionReasoning:
+                "\(amount), with perMillionInput and perMillionOutput; the price of tokens that "
+                    + "the upstream reports as cached input or as reasoning"
+            default: "\(amount), without 'price', for a function of kind upstream"
+            }
+        }
     }
 
     /// A description of the permitted types of an input member.

