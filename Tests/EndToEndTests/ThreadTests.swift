@@ -151,7 +151,8 @@ extension EndToEnd {
                 let stream = try phone.client.stream(Talk("two"), in: id)
                 #expect(phone.conversations == [[id.text, "one", "About one", "two", ""]])
                 phone.connectivity.connect()
-                #expect(try await stream.result.output == "About two")
+                let answer = Task { try await stream.wholeAnswer() }
+                #expect(try await answer.finished("the answer") == "About two")
                 try await phone.client.synchronize()
                 #expect(phone.conversations == [[id.text, "one", "About one", "two", "About two"]])
                 let messages = phone.client.threads.messages(of: id)
@@ -221,4 +222,9 @@ extension EndToEnd {
             }
         }
     }
+}
+
+extension FunctionStream {
+    /// Returns the whole answer.
+    fileprivate func wholeAnswer() async throws -> Output { try await result.output }
 }

@@ -12,9 +12,9 @@ import Synchronization
 /// At its first use in a process, all records are compared with the index by the feed's numbers of
 /// their last changes. Afterwards, changed records are indexed one by one.
 ///
-/// Mutable state: the progress of the comparison, isolated to the actor; `waiting`, protected by its
-/// mutex, which is never held during a call; and `opened`, whose mutex is held while the file is
-/// opened, so that no file is made after the end.
+/// Mutable state: the progress of the comparison, isolated to the actor; `waiting`, protected by
+/// its mutex, which is never held during a call; and `opened`, whose mutex is held while the file
+/// is opened, so that no file is made after the end.
 actor MessageIndex {
     private struct Waiting {
         var isUsed = false

@@ -23,8 +23,8 @@ extension SanguineClient {
     ///   - thread: The id of the thread, a UUID. The first call begins the thread: create its id
     ///     with `RecordID.new()`.
     /// - Returns: The output.
-    /// - Throws: ``SanguineError``, as ``call(_:)`` does: `invalid_content` if the function keeps no
-    ///   history, `not_found` for a thread that was deleted, `storage_full` beyond its limit.
+    /// - Throws: ``SanguineError``, as ``call(_:)`` does: `invalid_content` if the function keeps
+    ///   no history, `not_found` for a thread that was deleted, `storage_full` beyond its limit.
     @discardableResult
     public nonisolated(nonsending) func call<Call: FunctionCall>(
         _ call: Call,

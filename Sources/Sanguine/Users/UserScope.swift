@@ -58,11 +58,7 @@ final class UserScope: Sendable {
         let configuration = services.configuration
         self.services = services
         self.folder = folder
-        store = try ClientStore(
-            folder: folder?.url,
-            appVersion: configuration.appVersion,
-            log: services.log
-        )
+        store = try Self.store(services, folder)
         if let stored { SessionKeeper.write(stored, to: store, configuration.logger) }
         // Each user has a new folder, so a later folder means that a user has signed out before.
         self.isAfterSignOut = isAfterSignOut || (folder?.number ?? 1) > 1
@@ -76,13 +72,7 @@ final class UserScope: Sendable {
         )
         zone = StoredZone(default: services.zone, store: store)
         locale = LocaleFollower(store: store)
-        balance = BalanceKeeper(
-            configuration: configuration,
-            metrics: services.metrics,
-            store: store,
-            zone: { [zone] in zone.current },
-            account: self.authorizer.account
-        )
+        balance = Self.balance(services, store, zone, self.authorizer.account)
         cacheScope = Self.cacheScope(services, store, call, [balance, QuotaSource(balance)])
         outbox = Self.outbox(services, folder, floor)
         let carrier = Self.feedUpdater(services, balance, cacheScope)
@@ -113,6 +103,32 @@ final class UserScope: Sendable {
         outbox.drive([.record: recordMutations, .remote: mutations])
         records.feed = feed
         mutations.onPurchase { [weak self] in self?.purchased($0, $1) }
+    }
+
+    private static func store(
+        _ services: ClientServices,
+        _ folder: UserFolders.Folder?
+    ) throws(StoreError) -> ClientStore {
+        try ClientStore(
+            folder: folder?.url,
+            appVersion: services.configuration.appVersion,
+            log: services.log
+        )
+    }
+
+    private static func balance(
+        _ services: ClientServices,
+        _ store: ClientStore,
+        _ zone: StoredZone,
+        _ account: Identifier?
+    ) -> BalanceKeeper {
+        BalanceKeeper(
+            configuration: services.configuration,
+            metrics: services.metrics,
+            store: store,
+            zone: { zone.current },
+            account: account
+        )
     }
 
     private static func session(

@@ -110,15 +110,20 @@ import Testing
     @Test func `progress never decreases and ends at 1`() async throws {
         let fixture = filled(9_000)
         let client = try fixture.client()
-        var last = RestoreProgress(fraction: 0, isComplete: false)
-        var values = 0
-        for await progress in client.updates(of: .restoreProgress) {
-            #expect(progress.fraction >= last.fraction && !last.isComplete)
-            last = progress
-            values += 1
-            if progress == RestoreProgress(fraction: 1, isComplete: true) { break }
+        let seen = WatchedState<[RestoreProgress]>([])
+        let updates = client.updates(of: .restoreProgress)
+        let reader = Task {
+            for await progress in updates {
+                seen.withLock { $0.append(progress) }
+                if progress == RestoreProgress(fraction: 1, isComplete: true) { break }
+            }
         }
-        #expect(values > 1 && client.records(Counter.self).count == 9_000)
+        try await reader.finished("the end of the restore")
+        let values = seen.value
+        for (earlier, later) in zip(values, values.dropFirst()) {
+            #expect(later.fraction >= earlier.fraction && !earlier.isComplete)
+        }
+        #expect(values.count > 1 && client.records(Counter.self).count == 9_000)
     }
 
     @Test(arguments: 0...6)
@@ -250,10 +255,9 @@ import Testing
         let receipt = try client.add("c4999", by: 1)
         #expect(client.count("c4999") == 5_000)
         let updates = client.updates(of: .record(Counter.self, .of("c4999")))
-        let seen = Task {
-            var seen: Set<Int64?> = []
-            for await counter in updates { seen.insert(counter?.count) }
-            return seen
+        let seen = WatchedState<Set<Int64?>>([])
+        let reader = Task {
+            for await counter in updates { seen.withLock { $0.formUnion([counter?.count]) } }
         }
         try await fixture.network.releaseFirst { $0.isPush }
         #expect(try await receipt.outcome == .applied)
@@ -262,7 +266,8 @@ import Testing
         try await client.synchronize()
         #expect(client.count("c4999") == 5_000 && client.outbox.pending.isEmpty)
         client.close()
-        #expect(await seen.value == [5_000])
+        try await reader.finished("the end of the updates")
+        #expect(seen.value == [5_000])
     }
 
     @Test func `a sign-out during a restore leaves nothing`() async throws {
