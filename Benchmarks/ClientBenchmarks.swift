@@ -20,6 +20,7 @@ enum ClientBenchmarks {
         let all =
             [Benchmark("client.cached") { try await cached() }] + QueryBenchmarks.benchmarks
             + RecordBenchmarks.all + RestoreBenchmarks.all + MutationBenchmarks.all
+            + ThreadBenchmarks.all
         for benchmark in all where text.map(benchmark.name.contains) ?? true {
             figures += try await benchmark.run()
         }
@@ -43,14 +44,17 @@ enum ClientBenchmarks {
         let key = "profile/42"
 
         var found = 0
-        var samples: [(ours: Double, base: Double)] = []
+        var samples: [(ours: Double, base: Double, unlogged: Double)] = []
         for _ in 0..<rounds {
             let ours = nanoseconds { found += client.cached(query)?.followers ?? 0 }
             let base = nanoseconds { found += guarded.withLock { $0[key] }?.followers ?? 0 }
-            samples.append((ours, base))
+            let unlogged = nanoseconds {
+                found += client.cachedWithoutSteps(query)?.followers ?? 0
+            }
+            samples.append((ours, base, unlogged))
         }
         client.close()
-        guard found == 2 * rounds * reads * 1_815 else { throw BenchmarkError.wrong("cached") }
+        guard found == 3 * rounds * reads * 1_815 else { throw BenchmarkError.wrong("cached") }
         return [
             Figure(
                 cost: "client.cached",
@@ -59,6 +63,14 @@ enum ClientBenchmarks {
                 of: "Dictionary under a Mutex",
                 samples.map(\.base).median,
                 atMost: 3
+            ),
+            Figure(
+                cost: "client.cached, with the log of steps off",
+                samples.map(\.ours).median,
+                unit: "ns",
+                of: "the same without the log's code",
+                samples.map(\.unlogged).median,
+                atMost: 1.05
             ),
             Figure(
                 cost: "client.cached, against a peer",

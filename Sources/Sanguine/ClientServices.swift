@@ -24,6 +24,7 @@ final class ClientServices: Sendable {
     let mainActorBatch = MainActorBatch()
     let models: ModelTable
     let events: EventKeeper
+    let switches: SwitchBoard
     /// The zone of the days, for users who have not set one.
     let zone: TimeZone
     private let ownTransport: URLSessionTransport?
@@ -58,15 +59,16 @@ final class ClientServices: Sendable {
             exchange: exchange,
             authorizer: currentUser
         )
+        let store = try Self.deviceStore(configuration, log)
+        let registry = QueryRegistry(configuration)
+        switches = Self.switchBoard(configuration, store, metrics, registry)
         let cacheScope = CacheScope(
-            store: try ClientStore(
-                folder: configuration.storeFolder,
-                appVersion: configuration.appVersion,
-                log: log
-            ),
+            store: store,
             attempts: ReadAttempts(
                 QueryRequest.Backend(call: call, configuration: configuration),
-                configuration
+                configuration,
+                switches,
+                metrics.steps
             ),
             queue: configuration.queue(EntryWriter.label)
         )
@@ -78,11 +80,35 @@ final class ClientServices: Sendable {
             memoryBytes: configuration.memoryBytes,
             metrics: metrics,
             polling: configuration.polling,
-            registry: QueryRegistry(declared: configuration.declaredQueries)
+            registry: registry
         )
         records = RecordObservers(mainActorBatch: mainActorBatch)
         events = EventKeeper(configuration: configuration, zone: zone)
         connectEvents()
+        queries.entries.setSwitches(switches.current.switches)
+        switches.onChange { [weak queries] in queries?.entries.setSwitches($0) }
+    }
+
+    private static func deviceStore(
+        _ configuration: SanguineClient.Configuration,
+        _ log: StoreLog
+    ) throws(StoreError) -> ClientStore {
+        try ClientStore(
+            folder: configuration.storeFolder,
+            appVersion: configuration.appVersion,
+            log: log
+        )
+    }
+
+    private static func switchBoard(
+        _ configuration: SanguineClient.Configuration,
+        _ store: ClientStore,
+        _ metrics: ClientMetrics,
+        _ registry: QueryRegistry
+    ) -> SwitchBoard {
+        SwitchBoard(store: store, metrics: metrics, logger: configuration.logger) { switches in
+            configuration.unknownNames(in: switches, registry)
+        }
     }
 
     /// The device's part of the cache, which is the same for all users.
@@ -99,12 +125,10 @@ final class ClientServices: Sendable {
     ///
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     func freshCacheScope() throws(StoreError) -> CacheScope {
-        CacheScope(
-            store: try ClientStore(
-                folder: configuration.storeFolder,
-                appVersion: configuration.appVersion,
-                log: log
-            ),
+        let store = try Self.deviceStore(configuration, log)
+        switches.move(to: store)
+        return CacheScope(
+            store: store,
             attempts: cacheScope.attempts,
             queue: configuration.queue(EntryWriter.label)
         )
@@ -227,6 +251,25 @@ extension SanguineClient.Configuration {
     /// The polling intervals of observed queries whose policies set none.
     fileprivate var polling: [QueryKey: Duration] {
         balancePolling.map { [ValueQuery<Balance>.balance.key: $0] } ?? [:]
+    }
+}
+
+extension SanguineClient.Configuration {
+    /// Returns the names of mutations that are not registered and, if the app declares its queries
+    /// or functions, of those that are neither declared nor in use.
+    ///
+    /// A switch of such a query or function takes effect if it is used later.
+    fileprivate func unknownNames(in switches: Switches, _ registry: QueryRegistry) -> [String] {
+        let own = Set(mutations.map { $0.name })
+        let names = switches.mutations.keys.filter { name in
+            !own.contains(name) && schema.mutation(name) == nil
+        }
+        let used = Set(registry.matrix().rows.map(\.name))
+        let unused = [
+            queries.isEmpty ? [] : Array(switches.queries.keys),
+            functions.isEmpty ? [] : Array(switches.functions.keys),
+        ]
+        return names.sorted() + unused.flatMap { $0.filter { !used.contains($0) }.sorted() }
     }
 }
 

@@ -213,10 +213,16 @@ extension SanguineClient {
         ///
         /// Called on any thread, with no lock held. Default: none.
         public var durableWrites: (@Sendable () -> Void)?
-        /// The app's queries, for ``SanguineClient/matrix()``.
+        /// The app's queries, lists and ranges, for ``SanguineClient/matrix()``.
         ///
+        /// Two declarations of one name that store it in different ways make the creation of the
+        /// client fail (``SanguineError/invalidDeclaration(_:)``); see ``QueryDeclaration``.
         /// Default: none; the matrix then lists queries as undeclared when they were used.
         public var queries: [QueryDeclaration] = []
+        /// The functions that the app calls, for ``SanguineClient/matrix()``.
+        ///
+        /// Default: none; the matrix then lists functions as undeclared when they were called.
+        public var functions: [any FunctionCall.Type] = []
 
         /// Creates the queue for background writes, by its label.
         ///
@@ -273,6 +279,9 @@ extension SanguineClient {
         func check() throws(SanguineError) {
             if let fault = (schema.faults + duplicateMutations).first {
                 throw .invalidDeclaration(fault)
+            }
+            if let conflict = QueryDeclaration.conflict(in: declaredQueries) {
+                throw .invalidDeclaration(conflict)
             }
             guard authorize != nil || refresh != nil else { return }
             guard let baseURL, baseURL.origin != server?.origin else {

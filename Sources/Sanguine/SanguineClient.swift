@@ -143,24 +143,32 @@ extension SanguineClient {
         ValueQuery<Account>.account.declaration,
     ]
 
-    /// Returns the policies of all queries: those declared in ``Configuration/queries``, the
-    /// client's own, and all others that were used since the client was created.
+    /// Returns where everything is stored: the queries of ``Configuration/queries``, the functions
+    /// of ``Configuration/functions``, the registered collections, the client's own queries, and
+    /// all others that were used since the client was created.
+    ///
+    /// `sanguine matrix --config` prints the same rows for a server's functions and collections.
     ///
     /// ```swift
     /// print(client.matrix())
     /// ```
-    public func matrix() -> StorageMatrix { queries.entries.registry.matrix }
+    ///
+    /// Parts that a switch of the server replaces are shown as they apply, and marked.
+    public func matrix() -> StorageMatrix {
+        queries.entries.registry.matrix(services.switches.current.switches)
+    }
 
-    /// Returns the client's state as text, for a bug report.
+    /// Returns the client's state, for a bug report.
     ///
     /// ```swift
     /// logger.notice("\(client.debugReport())")
     /// ```
     ///
-    /// It covers the user and the session, the network, requests, the cache, the outbox, the feed,
-    /// the balance, the files on disk, failures and metrics. Each part is read at its own moment.
-    /// The text has at most ``MetricsLimits/reportBytes``, and each list at most
-    /// ``MetricsLimits/reportRows`` lines and the number of the others.
+    /// It begins with the figures that <doc:What-Is-Wrong> explains, and covers the user and the
+    /// session, the network, requests, the cache, the outbox, the feed, the balance, the files on
+    /// disk, failures, switches and metrics. Each part is read at its own moment. The text has at
+    /// most ``MetricsLimits/reportBytes``, and each list at most ``MetricsLimits/reportRows`` lines
+    /// and the number of the others.
     ///
     /// It contains names of queries and mutations, numbers, codes of errors, and the ends of ids.
     /// It never contains tokens, values, parameters of queries, arguments of operations, names of
@@ -168,8 +176,8 @@ extension SanguineClient {
     ///
     /// Like ``storeReport``, it opens files that are not open yet.
     ///
-    /// - Returns: Sections of lines, of which the last line ends with a line feed.
-    public func debugReport() -> String { DebugReport(of: self).text }
+    /// - Returns: The report, which is text, or JSON for an app's telemetry.
+    public func debugReport() -> DebugReport { ReportComposer(of: self).result }
 
     /// Measures one of the app's operations: how often it runs, how often it fails, and how long it
     /// takes.
@@ -221,6 +229,7 @@ extension SanguineClient {
             (user.functions.isSending, "a call without a waiting caller"),
             (user.mutations.settling.isFetching, "a refetch of what operations changed"),
             (user.feed.isPulling, "a pull of the feed"),
+            (user.threads.index.isRunning, "the index of messages"),
             (user.feed.isWaitingForEcho, "operations whose changes the live feed has not sent"),
             (entries.isTelling, "notifications of observers"),
             (entries.isWriting, "writes to disk"),

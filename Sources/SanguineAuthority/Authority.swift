@@ -35,6 +35,8 @@ public final class Authority: Sendable {
     /// The attempts to redeem codes of other devices: 10 of an address per minute.
     let moveAttempts = AttemptLimiter(perAddress: 10)
     let merges = MergeListeners()
+    /// The switches that all apps receive.
+    package let switches = ServedSwitches()
     /// Verifies the App Store's signatures; `nil` if no app is configured.
     let store: AppStoreVerifier?
     let challenges: AttestationChallenges

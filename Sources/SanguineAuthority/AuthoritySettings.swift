@@ -64,6 +64,14 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Operations that would exceed it are refused with `storage_full`. Operations that add
     /// nothing, such as deletions, always succeed. Default: 64 MiB.
     public var bytesPerAccount: Int64 = 64 << 20
+    /// The number of threads that an account may have.
+    ///
+    /// A call that would begin another one is refused with `storage_full`. Default: 5,000.
+    public var threadsPerAccount = 5_000
+    /// The number of messages that a thread may have.
+    ///
+    /// Further calls in the thread are refused with `storage_full`. Default: 100,000.
+    public var messagesPerThread = 100_000
     /// The time for which tombstones of deleted records are kept.
     ///
     /// A device that was away for longer reads all records again. Default: 30 days.

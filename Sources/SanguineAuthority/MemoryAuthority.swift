@@ -27,6 +27,9 @@ package struct MemoryAuthority: Sendable {
     package func restore(_ copy: MemoryStorage.Copy) throws(Problem) {
         do { try storage.restore(copy) } catch { throw Problem(error) }
         authority.tokens.restart()
+        let name = SwitchesDocument.name
+        let loaded = try load([SwitchesDocument.key(name)])
+        authority.switches.restart(with: try loaded.document(SwitchesDocument.self, name)?.numbered)
     }
 
     // MARK: - Accounts
@@ -265,6 +268,11 @@ package struct MemoryAuthority: Sendable {
     }
 
     // MARK: - The feed
+
+    /// Replaces the switches that all apps receive.
+    package func setSwitches(_ switches: Switches) throws(Problem) {
+        authority.switches.serve(try perform(authority.switchesCommand(switches)).numbered)
+    }
 
     /// Returns the newest number of an account's feed.
     package func head(of account: Identifier) throws(Problem) -> Int64 { try row(account).head }

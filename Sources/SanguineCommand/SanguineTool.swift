@@ -20,7 +20,7 @@ struct SanguineTool: AsyncParsableCommand {
                 name: "Support:",
                 subcommands: [
                     Doctor.self, Backup.self, Restore.self, EpochCommand.self, Ledger.self,
-                    AccountCommand.self,
+                    AccountCommand.self, SwitchesCommand.self,
                 ]
             ),
             CommandGroup(

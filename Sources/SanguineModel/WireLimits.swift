@@ -32,6 +32,18 @@ public enum WireLimits {
     public static let settingsBytes = 4_096
     /// The number of characters of a display name.
     public static let displayNameCharacters = 1...100
+    /// The maximum number of names in a configuration of switches, see ``Switches``.
+    public static let switches = 200
+    /// The maximum size of a configuration of switches, in bytes of JSON: 16 KiB.
+    public static let switchesBytes = 1 << 14
+    /// The number of characters of the name of a switch.
+    public static let switchNameCharacters = 1...128
+    /// The longest freshness that a switch can set, in seconds: 30 days.
+    public static let switchedFreshness = 30 * 86_400
+    /// The number of seconds that a switch may allow for a request of a query.
+    public static let switchedQueryTimeout = 1...60
+    /// The number of seconds that a switch may allow for a request of a function.
+    public static let switchedFunctionTimeout = 1...600
     /// The default number of items in a page.
     public static let defaultPage = 20
     /// The maximum number of items in a page; larger requests are clamped.

@@ -108,16 +108,26 @@ enum ChunkedReader {
     }
 
     /// Writes all bytes at the current position of the file.
+    ///
+    /// - Parameters:
+    ///   - bytes: The bytes.
+    ///   - file: The descriptor.
+    ///   - path: The path of the file, for errors.
+    ///   - call: Writes bytes and returns their number. Default: `write`. No call gets more than
+    ///     ``LongWork/systemCallBytes``.
+    /// - Throws: ``Failure``.
     static func write(
         _ bytes: ArraySlice<UInt8>,
         to file: Int32,
-        _ path: String
+        _ path: String,
+        call: (Int32, UnsafeRawBufferPointer) -> Int = {
+            Foundation.write($0, $1.baseAddress, $1.count)
+        }
     ) throws(Failure) {
         var done = bytes.startIndex
         while done < bytes.endIndex {
-            let count = bytes[done...].withUnsafeBytes {
-                Foundation.write(file, $0.baseAddress, $0.count)
-            }
+            let end = min(bytes.endIndex, done + LongWork.systemCallBytes)
+            let count = bytes[done..<end].withUnsafeBytes { call(file, $0) }
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { throw Failure(path) }
             done += count
@@ -144,7 +154,7 @@ enum ChunkedReader {
             let count = pread(
                 file,
                 buffer.baseAddress.map { $0 + done },
-                buffer.count - done,
+                min(buffer.count - done, LongWork.systemCallBytes),
                 off_t(offset + done)
             )
             if count < 0, errno == EINTR { continue }

@@ -13,6 +13,7 @@ extension SanguineServer {
     ) async throws {
         let released: Int
         do throws(Problem) {
+            try await authority.loadSwitches()
             released = try await authority.recover { problem in
                 guard !readiness.isDamaged else { return }
                 logger.error(

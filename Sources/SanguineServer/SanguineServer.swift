@@ -121,14 +121,13 @@ public struct SanguineServer: Service {
             delay: delay,
             metrics: registry
         ) { [authority] in authority.tokens.isValid($0) }
-        authority.onHead { [live] account, head in live.committed(account, head: head) }
+        live.follow(authority)
         self.mail = MailDelivery(
             authority: authority,
             sender: mail ?? settings.mail.sender(clock: delay, wall: clock),
             metrics: registry,
             logger: logger
         )
-        authority.tokens.onEnd { [live] account in live.accessEnded(account) }
         (self.registry, self.log, self.logger) = (registry, log, logger)
         registry.expose(storage, log)
         (self.consumption, self.clock, self.delay) = (consumption, clock, delay)

@@ -224,6 +224,7 @@ extension EndToEnd {
             ["serve", "--data", ""], ["ledger", "verify", "--data", ""],
             ["account", "show", "--device", "a-device-of-a-guest", "--data", ""],
             ["account", "grant", "--id", "1", "--amount", "1", "--reason", "a"],
+            ["switches", "set", "a.json"], ["switches", "clear", "--reason", ""],
         ])
         func `wrong usage exits with 2 and prints an error to standard error`(
             arguments: [String]

@@ -20,7 +20,7 @@ extension EndToEnd {
         private static let seed: UInt64 = environmentNumber("SEED", or: 53)
         private static let atOnce = 16
         /// Enough that few of them fail often enough to be excluded.
-        private static let guests = max(8, outputs / 20)
+        private static let guests = max(8, outputs / 4)
 
         @Test func `a charge is within its declared bounds of the upstream's output`()
             async throws

@@ -47,6 +47,26 @@ struct PacedWriterTests {
         #expect(try Data(contentsOf: folder.file("large")) == Data(bytes))
     }
 
+    @Test func `no system call writes more than 64 KiB, so that other threads get their turn`()
+        throws
+    {
+        let folder = TestFolder()
+        try folder.create()
+        let path = folder.file("large").path
+        let file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+        try #require(file >= 0)
+        defer { close(file) }
+        let content = (0..<200_001).map { UInt8(truncatingIfNeeded: $0 / 251) }
+        var sizes: [Int] = []
+        // The system may also write a part of what it gets.
+        try ChunkedReader.write(content[1...], to: file, path) { file, bytes in
+            sizes.append(bytes.count)
+            return write(file, bytes.baseAddress, max(1, bytes.count - 1_000))
+        }
+        #expect(sizes.max() == 1 << 16)
+        #expect(try Data(contentsOf: folder.file("large")) == Data(content[1...]))
+    }
+
     @Test func `a failed flush fails the writing`() throws {
         #expect(throws: ChunkedReader.Failure.self) {
             try sizes(of: [[1, 2]], in: TestFolder()) { _ in

@@ -63,12 +63,13 @@ struct EventSnippets {
             configuration.queries = [
                 ValueQuery.profile("").declaration, ValueQuery.today.declaration,
             ]
+            configuration.functions = [Ask.self]
             let client = try SanguineClient(configuration)
             print(client.matrix())
             return client.matrix()
         }
 
-        #expect(try matrix().rows.map(\.name) == ["profile", "today"])
+        #expect(try matrix().rows.map(\.name) == ["ask", "profile", "today"])
     }
 
     @Test func `a test simulates an app returning from the background`() async throws {

@@ -9,8 +9,8 @@ import SanguineTesting
 /// The limits, by name, as `Documentation/Limits.md` must contain them.
 enum LimitTexts {
     static let all: [(String, String)] =
-        wire + client + events + pages + ranges + records + balance + metrics + feed + live
-        + authority + identity + driver + testing
+        wire + client + events + pages + ranges + records + messages + balance + metrics + feed
+        + live + authority + identity + driver + testing
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -25,6 +25,12 @@ enum LimitTexts {
         ("WireLimits.holdSeconds", range(WireLimits.holdSeconds)),
         ("WireLimits.settingsBytes", bytes(WireLimits.settingsBytes)),
         ("WireLimits.displayNameCharacters", range(WireLimits.displayNameCharacters)),
+        ("WireLimits.switches", count(WireLimits.switches)),
+        ("WireLimits.switchesBytes", bytes(WireLimits.switchesBytes)),
+        ("WireLimits.switchNameCharacters", range(WireLimits.switchNameCharacters)),
+        ("WireLimits.switchedFreshness", count(WireLimits.switchedFreshness)),
+        ("WireLimits.switchedQueryTimeout", range(WireLimits.switchedQueryTimeout)),
+        ("WireLimits.switchedFunctionTimeout", range(WireLimits.switchedFunctionTimeout)),
         ("WireLimits.defaultPage", count(WireLimits.defaultPage)),
         ("WireLimits.largestPage", count(WireLimits.largestPage)),
         ("WireLimits.operationsAsked", count(WireLimits.operationsAsked)),
@@ -45,6 +51,26 @@ enum LimitTexts {
         ("WireLimits.memberNameBytes", count(WireLimits.memberNameBytes) + " bytes"),
         ("WireLimits.nameMarks", count(WireLimits.nameMarks)),
         ("WireLimits.textMarks", count(WireLimits.textMarks)),
+        ("ThreadLimits.titleCharacters", range(ThreadLimits.titleCharacters)),
+        ("ThreadLimits.areaCharacters", count(ThreadLimits.areaCharacters)),
+        ("ThreadLimits.settingsBytes", bytes(ThreadLimits.settingsBytes)),
+        ("ThreadLimits.textBytes", bytes(ThreadLimits.textBytes)),
+        ("ThreadLimits.contentBytes", bytes(ThreadLimits.contentBytes)),
+    ]
+
+    private static let messages: [(String, String)] = [
+        ("MessageLimits.page", count(MessageLimits.page)),
+        ("MessageLimits.window", count(MessageLimits.window)),
+        ("MessageLimits.pending", count(MessageLimits.pending)),
+        ("MessageLimits.followedAnswers", count(MessageLimits.followedAnswers)),
+        ("MessageLimits.searchResults", count(MessageLimits.searchResults)),
+        ("MessageLimits.mostSearchResults", count(MessageLimits.mostSearchResults)),
+        ("MessageLimits.searchWords", count(MessageLimits.searchWords)),
+        ("MessageLimits.searchedPlaces", count(MessageLimits.searchedPlaces)),
+        ("MessageLimits.wordCharacters", count(MessageLimits.wordCharacters)),
+        ("MessageLimits.indexedWords", count(MessageLimits.indexedWords)),
+        ("MessageLimits.indexStep", count(MessageLimits.indexStep)),
+        ("MessageLimits.waitingForIndex", count(MessageLimits.waitingForIndex)),
     ]
 
     private static let client: [(String, String)] = [
@@ -258,12 +284,14 @@ enum LimitTexts {
             ("AuthoritySettings.quotas", quotas.joined(separator: ", ")),
             (
                 "AuthoritySettings.schema",
-                settings.schema.allCollections.map(\.name).joined(separator: ", ")
+                settings.schema.declaredCollections.map(\.name).joined(separator: ", ")
             ),
             ("AuthoritySettings.recordsPerAccount", count(settings.recordsPerAccount)),
             ("AuthoritySettings.bytesPerAccount", bytes(Int(settings.bytesPerAccount))),
             ("RecordRow.overheadBytes", bytes(Int(RecordRow.overheadBytes))),
             ("AuthoritySettings.tombstonesKept", time(settings.tombstonesKept)),
+            ("AuthoritySettings.threadsPerAccount", count(settings.threadsPerAccount)),
+            ("AuthoritySettings.messagesPerThread", count(settings.messagesPerThread)),
             ("AuthoritySettings.tombstonesPerAccount", count(settings.tombstonesPerAccount)),
             ("AuthoritySettings.issuer", settings.issuer),
             ("AuthoritySettings.audience", settings.audience),

@@ -82,7 +82,11 @@ struct RangeSnippets {
         #expect(chart == 2 && image == "photo")
         #expect(client.metrics.summary().operations.map(\.name) == ["draw chart", "resize"])
         logger.notice("\(client.debugReport())")
-        #expect(client.debugReport().contains("draw chart"))
+        #expect("\(client.debugReport())".contains("draw chart"))
+        let report = client.debugReport()
+        if report[.outboxOldest] ?? 0 > 3_600 { logger.warning("Writes do not arrive.") }
+        let json = try JSONEncoder().encode(report)
+        #expect(!json.isEmpty)
         logger.info("\(client.metrics.summary())")
         client.metrics.reset()  // starts over for the next screen
         #expect(client.metrics.summary().operations == [])

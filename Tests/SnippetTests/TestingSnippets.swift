@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import Sanguine
 import SanguineAuthority
 import SanguineTesting
@@ -19,6 +20,16 @@ struct TestingSnippets {
         configuration.clock = clock
         configuration.delay = delay
         return try SanguineClient(configuration)
+    }
+
+    func switchOptimismOff(_ authority: InMemoryAuthority) {
+        var switches = Switches()
+        switches.mutations["like"] = .init(optimism: false)
+        authority.setSwitches(switches)
+    }
+
+    func logSteps(_ configuration: inout SanguineClient.Configuration) {
+        configuration.logger.logLevel = .debug
     }
 
     @Test func `a profile is fetched again after five minutes`() async throws {

@@ -10,8 +10,14 @@ extension SanguineClient.Configuration {
         configuration.folder = folder
         configuration.register(SendFeedback.self)
         configuration.queries = [
-            QueryDeclaration(name: ComputeAstroData.name, policy: .astroData),
-            QueryDeclaration(name: PredictToday.name, policy: .prediction),
+            QueryDeclaration(name: ComputeAstroData.name, policy: .astroData)
+                .calling(ComputeAstroData.self),
+            QueryDeclaration(name: PredictToday.name, policy: .prediction)
+                .calling(PredictToday.self),
+        ]
+        configuration.functions = [
+            UseTools.self, ComputeAstroData.self, PredictToday.self, Predict.self,
+            ExplainMatch.self, DeliverFeedback.self,
         ]
         return configuration
     }

@@ -102,6 +102,15 @@ final class BalanceKeeper: EntrySource {
     /// The number in the feed of the balance that is shown; `nil` before the first one.
     var shownHead: Int64? { guarded.withLock { $0.state.balance.base?.balance.head } }
 
+    /// The calls that the balance does not contain, and the number and epoch of the balance.
+    var settlement: (pending: Set<String>, mark: (number: Int64, epoch: Epoch?)) {
+        guarded.withLock { guarded in
+            let balance = guarded.state.balance
+            let number = balance.base?.balance.head ?? 0
+            return (Set(balance.calls.map(\.key)), (number, guarded.state.epoch))
+        }
+    }
+
     /// The calls of this device that the base does not contain, for tests and diagnosis.
     var pendingCalls: [PendingCharge] { guarded.withLock { $0.state.balance.calls } }
 
@@ -497,6 +506,9 @@ extension BalanceKeeper {
             return nil
         }
         if let refusal { throw refusal }
+        guard let steps = metrics?.steps else { return }
+        let held = guarded.withLock { $0.state.balance.call(call.key)?.predicted } ?? 0
+        steps.log(.hold, .call(call.function, key: call.key), amount: held)
     }
 
     /// Records that a call that was waiting for a network is being sent; stored when this returns.

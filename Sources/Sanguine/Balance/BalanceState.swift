@@ -141,6 +141,7 @@ struct BalanceState: Sendable {
         expectedCost: Int64,
         tokensInstead: Int64 = 0,
         isWaiting: Bool = false,
+        isWithheld: Bool = false,
         at now: Timestamp
     ) -> Bool {
         defer { checkInvariants() }
@@ -153,7 +154,8 @@ struct BalanceState: Sendable {
             ),
             since: now,
             phase: isWaiting ? .waiting : .sending,
-            trace: .absent
+            trace: .absent,
+            isWithheld: isWithheld ? true : nil
         )
         candidate?.traces[key] = .absent
         return true

@@ -48,6 +48,8 @@ struct PendingCharge: Hashable, Codable, Sendable {
     var phase: Phase
     /// The part of the call that the base contains.
     var trace: Trace
+    /// Whether the call is not shown before it is answered; `nil` if it is.
+    var isWithheld: Bool?
 
     /// The first number in the feed at which balances contain the call's end, if it is known.
     var head: Int64? {
@@ -96,15 +98,18 @@ struct PendingCharge: Hashable, Codable, Sendable {
 
     private var cost: Int64 {
         switch phase {
-        case .waiting, .sending, .unanswered, .settled: predicted
+        case .waiting, .sending, .unanswered: shownInAdvance
+        case .settled: predicted
         case .charged(let amount, _): amount
         case .released: 0
         }
     }
 
+    private var shownInAdvance: Int64 { isWithheld == true ? 0 : predicted }
+
     private var shownAsHeld: Int64 {
         switch phase {
-        case .waiting, .sending, .unanswered: predicted
+        case .waiting, .sending, .unanswered: shownInAdvance
         case .charged, .released, .settled: 0
         }
     }

@@ -50,6 +50,7 @@ struct QuotaBook: Sendable {
                     function: "",
                     expectedCost: call.predicted,
                     isWaiting: true,
+                    isWithheld: call.isWithheld == true,
                     at: call.since
                 )
             }
@@ -244,6 +245,7 @@ struct QuotaBook: Sendable {
         _ key: String,
         _ price: Price.QuotaPrice,
         isWaiting: Bool,
+        isWithheld: Bool = false,
         at now: Timestamp
     ) {
         guard lines[price.name] != nil || lines.count < BalanceLimits.quotas else { return }
@@ -252,6 +254,7 @@ struct QuotaBook: Sendable {
             function: "",
             expectedCost: price.units,
             isWaiting: isWaiting,
+            isWithheld: isWithheld,
             at: now
         )
     }

@@ -37,6 +37,8 @@ struct SpendingState: Sendable {
     struct Terms: Sendable {
         let expectedCost: Int64
         let quota: Price.QuotaPrice?
+        /// Whether a switch of the server lets the cost be shown only once it is known.
+        var isWithheld = false
     }
 
     /// Predicts the cost of a function's next call.
@@ -63,11 +65,18 @@ struct SpendingState: Sendable {
             expectedCost: terms.expectedCost,
             tokensInstead: tokensInstead ?? 0,
             isWaiting: isWaiting,
+            isWithheld: terms.isWithheld,
             at: call.begunAt
         )
         guard isTaken else { return false }
         if let quota = terms.quota, tokensInstead == nil {
-            quotas.began(call.key, quota, isWaiting: isWaiting, at: call.begunAt)
+            quotas.began(
+                call.key,
+                quota,
+                isWaiting: isWaiting,
+                isWithheld: terms.isWithheld,
+                at: call.begunAt
+            )
         }
         calls.began(call)
         return true

@@ -12,6 +12,8 @@ struct CacheSurvey: Sendable {
         var stale = 0
         /// Entries whose last fetch failed, with or without data.
         var failed = 0
+        /// Entries that are observed.
+        var observed = 0
     }
 
     /// One of the most recently used entries.
@@ -34,6 +36,18 @@ struct CacheSurvey: Sendable {
     /// The most recently used entries, latest first.
     private(set) var recent: [Row] = []
 
+    /// The statistics of all entries.
+    var total: Scope {
+        scopes.values.reduce(into: Scope()) { total, scope in
+            total.entries += scope.entries
+            total.bytes += scope.bytes
+            total.fresh += scope.fresh
+            total.stale += scope.stale
+            total.failed += scope.failed
+            total.observed += scope.observed
+        }
+    }
+
     /// Creates the survey.
     ///
     /// Called under the lock of ``Entries``, which guards the entries.
@@ -51,6 +65,7 @@ struct CacheSurvey: Sendable {
             } else if entry.state.held != nil {
                 scope.stale += 1
             }
+            if entry.state.isObserved { scope.observed += 1 }
             if let error = entry.state.error {
                 scope.failed += 1
                 let failure = Failure(name: entry.query.name, code: error.metricsCode)

@@ -15,11 +15,21 @@ struct Effect: Sendable {
     var sentAt: UInt64?
     /// The cache's count when it was acknowledged.
     var acknowledgedAt: UInt64?
+    /// The name of its mutation.
+    var mutation = ""
+    /// Whether a switch of the server lets it be shown only after its answer.
+    var isWithheld = false
     /// Tests whether a value contains it, where a value shows this; the app's code.
     var isReached: (@Sendable (ValueBox) -> Bool)?
 
     /// Returns the value with the effect.
     func applied(to box: ValueBox) -> ValueBox { change(box, self) }
+
+    /// Whether values are shown without it, because it is withheld and not acknowledged.
+    ///
+    /// It counts in all other ways: what a fetched value contains of it does not depend on what is
+    /// shown.
+    var isHidden: Bool { isWithheld && acknowledgedAt == nil }
 }
 
 /// The way in which an effect on the rows of a list is merged into them.
@@ -50,15 +60,21 @@ struct EffectTable: Sendable {
         /// Identifies the list from which this one differs only by effects at its end.
         private var stem: UInt64 = 0
         private let last: LastApplication?
+        private let showsAll: Bool
 
         /// Effects that are applied once.
-        init(effects: [Effect]) {
+        ///
+        /// - Parameters:
+        ///   - effects: The effects.
+        ///   - showsAll: Whether hidden ones are applied too. Default: no.
+        init(effects: [Effect], showsAll: Bool = false) {
             self.effects = effects
+            self.showsAll = showsAll
             last = nil
         }
 
         /// A list of effects that changes over time.
-        fileprivate init() { last = LastApplication() }
+        fileprivate init() { (last, showsAll) = (LastApplication(), false) }
 
         /// Applies the effects to a base.
         ///
@@ -75,15 +91,20 @@ struct EffectTable: Sendable {
         ) -> ValueBox {
             guard possiblyApplied.isEmpty else {
                 return effects.reduce(base) { value, effect in
-                    possiblyApplied.contains(effect) ? value : effect.applied(to: value)
+                    let isLeftOut = possiblyApplied.contains(effect) || isHidden(effect)
+                    return isLeftOut ? value : effect.applied(to: value)
                 }
             }
             let known = last?.known(of: base, stem, atMost: effects.count)
             var shown = known?.shown ?? base
-            for effect in effects[(known?.count ?? 0)...] { shown = effect.applied(to: shown) }
+            for effect in effects[(known?.count ?? 0)...] where !isHidden(effect) {
+                shown = effect.applied(to: shown)
+            }
             last?.keep(shown, of: base, stem, effects.count)
             return shown
         }
+
+        private func isHidden(_ effect: Effect) -> Bool { !showsAll && effect.isHidden }
 
         /// Releases the result of the last application, because the entry leaves the memory.
         func forgetShown() { last?.forget() }
@@ -174,6 +195,26 @@ struct EffectTable: Sendable {
             lists[query.key]?
                 .update(sequence, number: number, changesShown: changesShown, change)
         }
+    }
+
+    /// Decides again which effects are withheld.
+    ///
+    /// - Returns: The queries whose shown values may have changed.
+    mutating func withhold(
+        number: UInt64,
+        _ isWithheld: (Effect) -> Bool
+    ) -> [ErasedQuery] {
+        var changed: [QueryKey: ErasedQuery] = [:]
+        for key in Array(lists.keys) {
+            for effect in lists[key]?.effects ?? [] where isWithheld(effect) != effect.isWithheld {
+                changed[key] = effect.query
+                lists[key]?
+                    .update(effect.sequence, number: number, changesShown: true) {
+                        $0.isWithheld.toggle()
+                    }
+            }
+        }
+        return Array(changed.values)
     }
 
     /// Removes the operation's effect on one key.

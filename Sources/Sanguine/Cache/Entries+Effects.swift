@@ -32,6 +32,10 @@ extension Entries {
             if effects.contains(where: { $0.acknowledgedAt != nil }) {
                 guarded.unremoved.insert(sequence)
             }
+            var effects = effects
+            for place in effects.indices {
+                effects[place].isWithheld = guarded.switches.withholds(effects[place])
+            }
             let missing = effects.filter { effect in
                 effect.acknowledgedAt == nil
                     || guarded.table[effect.query.key]?.contained.contains(sequence) != true
@@ -46,11 +50,7 @@ extension Entries {
             }
             return changed
         }
-        for query in changed ?? [] {
-            show(query)
-            // The list may show more rows than the entry holds.
-            if query.comesInParts { notifyObservers(of: query.key) {} }
-        }
+        showAgain(changed ?? [])
         return changed.map { $0.map(\.key) } ?? []
     }
 
@@ -106,17 +106,52 @@ extension Entries {
         _ conditions: [MutationContext.Condition] = [],
         answered: Set<QueryKey> = []
     ) -> [ErasedQuery] {
-        let queries = guarded.withLock { guarded in
+        let (queries, hidden) = guarded.withLock { guarded in
             let number = guarded.nextNumber()
-            guarded.effects.update(sequence, number: number) { effect in
+            let queries = guarded.effects.queries(of: sequence)
+            let hidden = queries.filter { query in
+                guarded.effects.list(of: query.key)?.effect(of: sequence)?.isHidden ?? false
+            }
+            guarded.effects.update(
+                sequence,
+                number: number,
+                changesShown: !hidden.isEmpty
+            ) { effect in
                 effect.acknowledgedAt = number
                 effect.isReached = conditions.last { $0.query.key == effect.query.key }?.isReached
             }
             guarded.unremoved.insert(sequence)
-            return guarded.effects.queries(of: sequence)
+            return (queries, hidden)
         }
+        showAgain(hidden)
         for query in queries where !answered.contains(query.key) { invalidate(query) }
         return queries
+    }
+
+    /// Applies the switches of the server.
+    func setSwitches(_ switches: Switches) {
+        let changed = guarded.withLock { guarded in
+            guarded.switches = switches
+            for entry in guarded.table.all {
+                entry.switchedFreshness = switches.freshness(of: entry.query.name)
+            }
+            return guarded.effects.withhold(number: guarded.nextNumber(), switches.withholds)
+        }
+        showAgain(changed)
+    }
+
+    /// Shows values whose effects are shown in another way now.
+    private func showAgain(_ queries: [ErasedQuery]) {
+        for query in queries {
+            show(query)
+            // The list may show more rows than the entry holds.
+            if query.comesInParts { notifyObservers(of: query.key) {} }
+        }
+    }
+
+    /// Returns the freshness that a switch sets for a query; `nil` if it is as declared.
+    func switchedFreshness(of name: String) -> Policy.Freshness? {
+        guarded.withLock { $0.switches.freshness(of: name) }
     }
 
     /// Returns the queries that an operation changes.

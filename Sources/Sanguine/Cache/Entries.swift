@@ -38,6 +38,8 @@ final class Entries: Sendable {
         var user: CacheScope
         /// The zone of the user's days.
         var zone: TimeZone
+        /// The switches of the server.
+        var switches = Switches()
         var lastNumber: UInt64 = 0  // Of fetches, observers and versions alike.
         var deliveries = DeliveryQueue()
         /// Runs fetches.
@@ -214,9 +216,19 @@ final class Entries: Sendable {
             guarded.cacheScope(query.policy.audience),
             metrics: metrics.named(query.name)
         )
+        entry.switchedFreshness = guarded.switches.freshness(of: query.name)
         guarded.table.add(entry)
-        registry.saw(query.name, query.policy)
+        registry.saw(query.declaration)
         return entry
+    }
+
+    /// Replaces the query of an entry, and records it if another declaration made it.
+    ///
+    /// Called under the lock.
+    func replaceQuery(of entry: Entry, with query: ErasedQuery) {
+        guard entry.query !== query else { return }
+        if !query.looksDeclared(as: entry.query) { registry.saw(query.declaration) }
+        entry.query = query
     }
 
     /// Evicts entries if they cost too much.
@@ -226,6 +238,8 @@ final class Entries: Sendable {
         for key in evicted { guarded.effects.list(of: key)?.forgetShown() }
         guarded.deliveries.append { [metrics] in
             metrics.notifyObserver(.evicted(entries: evicted.count))
+            guard let steps = metrics.steps else { return }
+            for key in evicted { steps.log(.evicted, .query(key.name, key)) }
         }
     }
 

@@ -82,6 +82,8 @@ class Entry: @unchecked Sendable {
     var isListed = false
     /// The policy with which ``ObservationHooks`` reported the entry as observed.
     var reportedPolicy: Policy?
+    /// The freshness that replaces that of all policies, by a switch of the server.
+    var switchedFreshness: Policy.Freshness?
     /// The estimate of how often the value really changes, if its policy is adaptive.
     var adaptive = AdaptiveState()
     /// The number of changes when the source's value was last checked.
@@ -118,7 +120,8 @@ class Entry: @unchecked Sendable {
     /// Returns whether the value can be used without a fetch.
     func isFresh(_ policy: Policy, at now: Timestamp, in zone: TimeZone) -> Bool {
         let adapted = policy.adaptive.map { Policy.Freshness.duration(adaptive.ttl(within: $0)) }
-        guard state.isFresh(adapted ?? policy.freshness, at: now, in: zone) else { return false }
+        let freshness = switchedFreshness ?? adapted ?? policy.freshness
+        guard state.isFresh(freshness, at: now, in: zone) else { return false }
         // Under any freshness, an entry that refetches at midnight is stale after it.
         return !policy.refetchEvents.contains(.midnight)
             || state.isFresh(.untilMidnight, at: now, in: zone)

@@ -80,8 +80,11 @@ struct FetchedBase: Sendable {
         let known = held == nil ? [] : adding.filter { !old.contains($0) }
         notes.possiblyApplied = PossiblyApplied(held == nil ? adding : adding.filter(old.contains))
         guard !known.isEmpty, let held else { return }
-        let before = EffectTable.List(effects: over).applied(to: held.base, possiblyApplied: old)
-        let after = EffectTable.List(effects: known).applied(to: before)
+        let before = EffectTable.List(effects: over, showsAll: true).applied(
+            to: held.base,
+            possiblyApplied: old
+        )
+        let after = EffectTable.List(effects: known, showsAll: true).applied(to: before)
         guard let patched = Self.patch(value, before, after, decode) else { return nil }
         base = patched
         notes.isPatched = true

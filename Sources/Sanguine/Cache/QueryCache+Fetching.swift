@@ -18,7 +18,7 @@ extension QueryCache {
         let source = cacheScope.sources[query.key]
         let counters = query.countsFetches ? entries.metrics.named(query.name) : nil
         var plan = query.plan
-        plan.fetchNumber = fetchNumber
+        (plan.fetchNumber, plan.key) = (fetchNumber, query.key)
         let outcome = await counted(plan, by: counters) { plan in
             guard let source else {
                 return await cacheScope.attempts.fetch(plan, priority: priority, query.fetch)
@@ -146,14 +146,14 @@ extension QueryCache {
     ) {
         var answer: Entry.Answer?
         var raised: RequestPriority?
-        var (isWaiting, mustAskClock) = (false, false)
+        var (isWaiting, mustAskClock, step) = (false, false, StepLog.Step?.none)
         entries.apply(query, creating: true) { entry, guarded in
             guard entry.serves(query) else {
                 answer = .failure(.conflictingQuery(name: query.name))
                 return nil
             }
             // Callers share the query: assigning the same one would only cost reference counting.
-            if entry.query !== query { entry.query = query }
+            if entry.query !== query { entries.replaceQuery(of: entry, with: query) }
             guarded.table.use(entry)
             if !refreshing, let box = entry.box {
                 // A value that arrived after the clock was read is not from the future.
@@ -163,11 +163,13 @@ extension QueryCache {
                 }
                 if entry.isFresh(query.policy, at: now, in: guarded.zone) {
                     entry.metrics.hit()
+                    step = .hit
                     answer = .success(box)
                     return nil
                 }
             }
             if entry.box == nil { entry.metrics.miss() } else { entry.metrics.staleHit() }
+            step = entry.state.isFetching ? .shared : .miss
             if priority != .prefetch { guarded.user.allowSignIn() }
             entry.waiters[waiter] = continuation
             isWaiting = true
@@ -188,6 +190,7 @@ extension QueryCache {
                 isLast: now != nil
             )
         }
+        if let steps, let step { steps.log(step, .query(query.name, query.key)) }
         if !isWaiting { continuation.resume(returning: answer ?? .failure(.closed)) }
         raised?.raise(to: priority)
     }

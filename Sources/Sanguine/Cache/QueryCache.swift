@@ -16,6 +16,8 @@ final class QueryCache: Sendable {
     let lists = PartedSources(limit: PageLimits.listsKept)
     /// The sources of values that are fetched by days or numbers, by key.
     let ranges = PartedSources(limit: RangeLimits.keepers)
+    /// Logs reads; `nil` if that is off.
+    let steps: StepLog?
     private let lastWaiter = Atomic<UInt64>(0)
 
     init(
@@ -27,6 +29,7 @@ final class QueryCache: Sendable {
         polling: [QueryKey: Duration] = [:],
         registry: QueryRegistry = QueryRegistry(declared: [])
     ) {
+        steps = metrics.steps
         entries = Entries(
             device: device,
             clock: clock,
@@ -49,9 +52,21 @@ final class QueryCache: Sendable {
         cached(query.erased)?.value(as: Value.self)
     }
 
+    /// Works like ``cached(_:)`` without the log of steps, so that a benchmark can compare both.
+    func cachedWithoutSteps<Value>(_ query: ValueQuery<Value>) -> Value? {
+        (inMemory(query.erased) ?? restored(query.erased))?.value(as: Value.self)
+    }
+
     private func cached(_ query: ErasedQuery) -> ValueBox? {
+        guard let box = inMemory(query) else { return restored(query) }
+        if let steps { steps.log(.hit, .query(query.name, query.key)) }
+        return box
+    }
+
+    // Returns the value in memory, and counts a hit.
+    private func inMemory(_ query: ErasedQuery) -> ValueBox? {
         entries.applyDueChanges(query)
-        let box = entries.guarded.withLock { guarded -> ValueBox? in
+        return entries.guarded.withLock { guarded -> ValueBox? in
             guard let entry = guarded.table[query.key], entry.serves(query),
                 let box = entry.box
             else { return nil }
@@ -59,7 +74,6 @@ final class QueryCache: Sendable {
             entry.metrics.hit()
             return box
         }
-        return box ?? restored(query)
     }
 
     // Looks the value up on disk, and counts a hit or a miss.
@@ -67,6 +81,7 @@ final class QueryCache: Sendable {
         let box = entries.restoredGround(of: query).value?.shown
         let counters = entries.metrics.named(query.name)
         if box == nil { counters.miss() } else { counters.hit() }
+        steps?.log(box == nil ? .miss : .hit, .query(query.name, query.key))
         return box
     }
 
@@ -156,7 +171,7 @@ final class QueryCache: Sendable {
         var raised: RequestPriority?
         let isObserving = entries.apply(query, creating: true) { entry, guarded in
             guard let entry = entry as? TypedEntry<Value> else { return nil }
-            entry.query = query
+            entries.replaceQuery(of: entry, with: query)
             raised = entry.recordPriority(query.policy.priority)
             let actions = entry.state.observe(
                 number,
@@ -233,7 +248,7 @@ final class QueryCache: Sendable {
                 day: arrival.day(in: guarded.zone),
                 generation: guarded.marks.next()
             )
-            if entry.query !== query { entry.query = query }
+            entries.replaceQuery(of: entry, with: query)
             entries.store(change, arrival, entry, in: &guarded)
             return actions
         }

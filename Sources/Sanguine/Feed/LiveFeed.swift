@@ -28,6 +28,10 @@ final class LiveFeed: Sendable {
         var pull: @Sendable () -> Void
         /// Records whether the feed is live; if not, it must be polled.
         var setLive: @Sendable (Bool) -> Void
+        /// Returns the revision of the switches that this device has.
+        var config: (@Sendable () -> Int64)?
+        /// Receives switches, which have no number of their own in the feed.
+        var switches: @Sendable (RecordChange, Epoch?) -> Void = { _, _ in }
     }
 
     /// The parts of the client that a feed uses.
@@ -209,10 +213,14 @@ final class LiveFeed: Sendable {
         _ number: UInt64
     ) async throws(SanguineError) -> FeedConnectionState.Ending {
         guard let place = handlers.position() else { return .noPosition }
+        var query = [URLQueryItem(name: "since", value: "\(place)")]
+        if let config = handlers.config {
+            query.append(URLQueryItem(name: "config", value: "\(config())"))
+        }
         let request = try TransportRequest(
             base: call.server,
             path: "/v1/live",
-            query: [URLQueryItem(name: "since", value: "\(place)")],
+            query: query,
             headers: ["Accept": "text/event-stream"]
         )
         let account = call.authorizer.account
@@ -263,6 +271,10 @@ final class LiveFeed: Sendable {
         case .event("change", let data, let id):
             guard batches.isContinued(at: id) else { return false }
             let change = try WireCoding.decodeRecords(LiveChange.self, from: data)
+            if change.change.collection == Switches.collection {
+                handlers.switches(change.change, FeedMark(id)?.epoch)
+                return true
+            }
             do {
                 batch = try batches.add(change)
             } catch {

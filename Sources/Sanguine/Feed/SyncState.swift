@@ -467,7 +467,7 @@ extension SyncState: CustomDebugStringConvertible {
     }
 
     /// The number of feed entries that the base is behind; `nil` if it is at the newest known one.
-    private var lag: Int64? {
+    var lag: Int64? {
         let wanted = outbox.wantedHead.flatMap { $0 == .max ? nil : $0 }
         let newest = max(held?.head ?? position, wanted ?? position)
         return newest > position ? newest - position : nil

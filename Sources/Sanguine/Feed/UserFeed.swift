@@ -27,6 +27,8 @@ struct FeedRequests: Sendable {
     }
 
     let call: ServerCall
+    /// Returns the revision of the switches that this device has; `nil` for a client without them.
+    var config: (@Sendable () -> Int64)?
 
     /// Requests the part after a number.
     func page<Page: FeedPage>(
@@ -42,6 +44,9 @@ struct FeedRequests: Sendable {
         ]
         if let epoch = since.epoch {
             query.append(URLQueryItem(name: "epoch", value: epoch.text))
+        }
+        if let config {
+            query.append(URLQueryItem(name: "config", value: "\(config())"))
         }
         if !ask.operations.isEmpty {
             let ids = ask.operations.keys.map(\.description).sorted().joined(separator: ",")
@@ -130,12 +135,13 @@ final class UserFeed: Sendable {
     init(
         _ records: UserRecords,
         _ call: ServerCall?,
-        pollInterval: Duration?
+        pollInterval: Duration?,
+        config: (@Sendable () -> Int64)? = nil
     ) {
         self.records = records
         self.pollInterval = pollInterval
         environment = records.environment
-        requests = call.map { FeedRequests(call: $0) }
+        requests = call.map { FeedRequests(call: $0, config: config) }
         restore = FeedRestore(records, requests)
     }
 
@@ -179,6 +185,12 @@ final class UserFeed: Sendable {
 
     /// Whether there is a live connection.
     var isLive: Bool { guarded.withLock { $0.isLive } }
+
+    /// The number of pulls that failed in a row.
+    var failuresInARow: Int { guarded.withLock { $0.failures } }
+
+    /// The number of changes that the server is known to have and the device has not.
+    var lag: Int64 { records.outbox.read { $0.state.lag ?? 0 } }
 
     /// Whether the app uses records.
     var isActive: Bool { guarded.withLock { $0.isActive } }
@@ -477,7 +489,9 @@ final class UserFeed: Sendable {
                     respond(to: records.receive(batch))
                 },
                 pull: { [weak self] in _ = self?.pull() },
-                setLive: { [weak self] in self?.setLive($0) }
+                setLive: { [weak self] in self?.setLive($0) },
+                config: requests?.config,
+                switches: { [weak self] in self?.records.receive(switches: $0, of: $1) }
             )
         )
     }

@@ -11,6 +11,8 @@ struct CallRequest: Sendable {
     var isQueued = false
     /// Its declared cost in tokens if its quota is used up.
     var tokensInstead: Int64?
+    /// Its question and answer in a thread; `nil` for a call without one.
+    var exchange: PendingExchange?
 }
 
 /// The failure of a call's requests.
@@ -39,6 +41,10 @@ struct CallFailure: Error {
 struct CallSender: Sendable {
     let call: ServerCall
     let configuration: SanguineClient.Configuration
+    /// Replaces the time limits of functions.
+    var switches: SwitchBoard?
+    /// Logs retries.
+    var steps: StepLog?
 
     /// Sends a call with a few retries.
     ///
@@ -72,6 +78,11 @@ struct CallSender: Sendable {
                 verdict = attempts.notSent()
             }
             if case .again(let delay) = verdict {
+                steps?.log(
+                    .retried,
+                    .call(sending.function, key: sending.key),
+                    code: failure.metricsCode
+                )
                 if (try? await configuration.delay.sleep(for: delay)) != nil { continue }
                 verdict = .unknown
             }
@@ -114,17 +125,18 @@ struct CallSender: Sendable {
         return try await noting.send(try request(sending))
     }
 
-    /// Returns the request of a call, the same each time.
+    /// Returns the request of a call, the same each time except for its time limit.
     func request(
         _ sending: CallRequest,
         headers: [String: String] = [:]
     ) throws(SanguineError) -> TransportRequest {
+        let switched = switches?.timeout(ofFunction: sending.function)
         guard let body = sending.body else {
             return try TransportRequest(
                 base: call.server,
                 path: Self.path(sending.key),
                 headers: headers,
-                timeout: BalanceLimits.callTimeout
+                timeout: switched ?? BalanceLimits.callTimeout
             )
         }
         return try TransportRequest(
@@ -133,7 +145,7 @@ struct CallSender: Sendable {
             path: "/v1/functions/\(sending.function)",
             headers: headers.merging(["Idempotency-Key": sending.key]) { $1 },
             json: body,
-            timeout: BalanceLimits.callTimeout
+            timeout: switched ?? BalanceLimits.callTimeout
         )
     }
 

@@ -77,6 +77,7 @@ final class CallStream: Sendable {
         guarded.withLock { ($0.opening, $0.isOpening) = (opening, true) }
         Task { [weak self, sending, caller] in
             // Stored before it is sent: from here on a crash does not lose the hold.
+            if sending.exchange != nil { caller.messages?.persist() }
             caller.balance.persist()
             defer { caller.opened(sending.key) }
             do throws(SanguineError) {

@@ -19,7 +19,12 @@ extension FunctionCaller {
         _ epoch: Epoch?,
         _ sending: CallRequest
     ) throws(SanguineError) {
-        try settle(try WireCoding.decode(CallCharge.self, from: body), epoch, sending)
+        let charge = try WireCoding.decode(CallCharge.self, from: body)
+        if let messages {
+            messages.answered(sending.key, body, head: charge.head, epoch)
+            messages.persist()  // Before the app reads the answer, which may remove the open call.
+        }
+        try settle(charge, epoch, sending)
     }
 
     /// Like ``settle(_:_:_:)``, for an answer in one piece, which may not come from the server.
@@ -55,6 +60,12 @@ extension FunctionCaller {
                 at: now
             )
         }
+        let amount = charge.answer(tokensInstead: sending.tokensInstead).charged
+        sender.steps?.log(
+            .charge,
+            .call(sending.function, key: sending.key),
+            amount: amount
+        )
         try call.authorizer.check()
     }
 
@@ -63,6 +74,7 @@ extension FunctionCaller {
         guard sending.body != nil else { return lost(sending, failure) }
         let error = failure.errorForApp
         if error.asProblem?.code == .quotaExhausted { analytics?.post(.quotaExhausted) }
+        messages?.failed(sending.key, failure)
         balance.ended { state in
             switch failure.verdict {
             case .refused: state.refused(sending.key)
@@ -73,11 +85,23 @@ extension FunctionCaller {
             guard failure.verdict != .unknown else { return }
             state.failed(sending.key, error.asProblem)
         }
+        logEnd(of: sending, failure)
         guard failure.verdict == .unknown else { return error }
         switch error {
         case .userChanged, .closed, .cancelled, .decoding: return error
         default: return .outcomeUnknown(operation: sending.key)
         }
+    }
+
+    private func logEnd(of sending: CallRequest, _ failure: CallFailure) {
+        guard let steps = sender.steps, failure.verdict == .refused || failure.verdict == .released
+        else { return }
+        let step: StepLog.Step = failure.verdict == .refused ? .refused : .settled
+        steps.log(
+            step,
+            .call(sending.function, key: sending.key),
+            code: failure.errorForApp.metricsCode
+        )
     }
 
     /// Records that a lookup did not find the call, or found that it failed.
@@ -86,6 +110,7 @@ extension FunctionCaller {
     private func lost(_ sending: CallRequest, _ failure: CallFailure) -> SanguineError {
         let error = failure.errorForApp
         let problem = error.asProblem
+        if failure.verdict != .refused { messages?.failed(sending.key, failure) }
         balance.ended { state in
             switch (failure.verdict, problem?.code) {
             case (.released, _):

@@ -24,6 +24,10 @@ final class FunctionCaller: Sendable {
     let balance: BalanceKeeper
     /// Receives the refusals for exhausted quotas; `nil` for none.
     let analytics: ClientAnalytics?
+    /// Lists the functions that were called; `nil` for none.
+    private let registry: QueryRegistry?
+    /// Shows the calls in threads; `nil` without threads.
+    let messages: PendingMessages?
 
     /// Allows a request to sign the user in: the app asks for something.
     func allowSignIn() { call.authorizer.allowSignIn() }
@@ -36,19 +40,39 @@ final class FunctionCaller: Sendable {
         call: ServerCall,
         balance: BalanceKeeper,
         configuration: SanguineClient.Configuration,
-        analytics: ClientAnalytics? = nil
+        analytics: ClientAnalytics? = nil,
+        registry: QueryRegistry? = nil,
+        switches: SwitchBoard? = nil,
+        steps: StepLog? = nil,
+        messages: PendingMessages? = nil
     ) {
         self.analytics = analytics
-        sender = CallSender(call: call, configuration: configuration)
+        self.registry = registry
+        self.messages = messages
+        sender = CallSender(
+            call: call,
+            configuration: configuration,
+            switches: switches,
+            steps: steps
+        )
         self.balance = balance
     }
 
-    convenience init(call: ServerCall, balance: BalanceKeeper, services: ClientServices) {
+    convenience init(
+        call: ServerCall,
+        balance: BalanceKeeper,
+        services: ClientServices,
+        messages: PendingMessages
+    ) {
         self.init(
             call: call,
             balance: balance,
             configuration: services.configuration,
-            analytics: services.metrics.analytics
+            analytics: services.metrics.analytics,
+            registry: services.queries.entries.registry,
+            switches: services.switches,
+            steps: services.metrics.steps,
+            messages: messages
         )
     }
 
@@ -120,15 +144,16 @@ final class FunctionCaller: Sendable {
 
     /// Begins a call.
     ///
-    /// When this returns, the balance shows the call's hold. The method waits only for the disk,
-    /// and only if the call waits for a network.
+    /// When this returns, the balance shows the call's hold, and its thread the question. The
+    /// method waits only for the disk, and only if the call waits for a network.
     ///
     /// - Throws: ``SanguineError`` if the call was not begun; then nothing has changed.
     func begin<Call: FunctionCall>(
-        _ function: Call
+        _ function: Call,
+        in thread: RecordID? = nil
     ) throws(SanguineError) -> StartedCall<Call.Output> {
         let isOffline = try isOffline(Call.self)
-        var sending = try sending(function)
+        var sending = try sending(function, in: thread)
         sending.isQueued = Call.whenOffline == .queue
         return StartedCall(
             key: sending.key,
@@ -140,9 +165,12 @@ final class FunctionCaller: Sendable {
     /// Begins a call whose answer is read while it is generated.
     ///
     /// The answer to a call that waits for a network comes in one part.
-    func open<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> CallStream {
+    func open<Call: FunctionCall>(
+        _ function: Call,
+        in thread: RecordID? = nil
+    ) throws(SanguineError) -> CallStream {
         let isOffline = try isOffline(Call.self)
-        var sending = try sending(function)
+        var sending = try sending(function, in: thread)
         if isOffline {
             sending.isQueued = true
             let callInProgress = try begin(sending, Self.terms(Call.self), isWaiting: true)
@@ -182,6 +210,7 @@ final class FunctionCaller: Sendable {
 
     /// Stores a call that waits for a network, with its request.
     private func store(_ sending: CallRequest) throws(SanguineError) {
+        if sending.exchange != nil { messages?.persist() }
         do throws(StoreError) {
             try balance.write()
         } catch {
@@ -189,6 +218,7 @@ final class FunctionCaller: Sendable {
                 state.refused(sending.key)
                 state.forget(sending.key)
             }
+            messages?.remove(sending.key)
             throw .store(error)
         }
     }
@@ -206,7 +236,13 @@ final class FunctionCaller: Sendable {
             isQueued: sending.isQueued,
             request: sending.body
         )
+        var terms = terms
+        terms.isWithheld = sender.switches?.withholds(function: sending.function) ?? false
         try balance.began(open, terms)
+        if var exchange = sending.exchange {
+            exchange.isWaiting = isWaiting
+            messages?.began(exchange)
+        }
     }
 
     /// Returns whether the device has no network, as far as it knows.
@@ -223,22 +259,47 @@ final class FunctionCaller: Sendable {
         return true
     }
 
-    private func sending<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> CallRequest
-    {
+    private func sending<Call: FunctionCall>(
+        _ function: Call,
+        in thread: RecordID?
+    ) throws(SanguineError) -> CallRequest {
+        registry?.saw(Call.self)
         var random = configuration.random
-        return CallRequest(
-            key: Identifier(at: configuration.clock.now(), using: &random).description,
+        let now = configuration.clock.now()
+        var sending = CallRequest(
+            key: Identifier(at: now, using: &random).description,
             function: Call.name,
-            body: try Self.body(function),
+            body: try Self.body(function, in: thread),
             tokensInstead: Call.rules.price.quota?.otherwise
         )
+        if let thread, let question = try? JSONValue(encoding: function.input) {
+            sending.exchange = PendingExchange(
+                key: sending.key,
+                in: thread,
+                of: Call.name,
+                MessageContent(question),
+                attachments: function.attachments,
+                at: now
+            )
+        }
+        return sending
     }
 
     /// Returns the request body of a call or a quote.
-    static func body<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> Data {
-        try WireCoding.encode(
+    static func body<Call: FunctionCall>(
+        _ function: Call,
+        in thread: RecordID? = nil
+    ) throws(SanguineError) -> Data {
+        let id = thread.flatMap { Identifier($0.text) }
+        guard thread == nil || id != nil else {
+            throw .problem(
+                Problem(.invalidContent, "Use a UUID as a thread's id, such as RecordID.new().")
+            )
+        }
+        return try WireCoding.encode(
             FunctionRequest(
                 input: function.input,
+                thread: id,
                 attachments: function.attachments.isEmpty ? nil : function.attachments
             ),
             as: "the input of '\(Call.name)'"
@@ -351,11 +412,16 @@ final class FunctionCaller: Sendable {
 
     // MARK: - Cancelling
 
+    /// Withdraws a call that was never sent; returns whether it is withdrawn.
+    func withdraw(_ key: String) -> Bool {
+        guarded.withLock { $0.callsInProgress[key] }?.withdraw() == true
+    }
+
     /// Ends a call permanently.
     ///
     /// - Returns: The charge.
     func cancel(_ key: String) async throws(SanguineError) -> Int64 {
-        if guarded.withLock({ $0.callsInProgress[key] })?.withdraw() == true { return 0 }
+        if withdraw(key) { return 0 }
         allowSignIn()
         await isOpened(key)
         let ending = try await sender.repeatedly { () async throws(SanguineError) in
@@ -397,6 +463,7 @@ final class FunctionCaller: Sendable {
     ) async {
         // Stored before it is sent: from here on a crash does not lose the hold. If the disk fails,
         // a queued call is treated like any other.
+        if sending.exchange != nil { messages?.persist() }
         balance.persist()
         let outcome = await outcome(of: sending, first, callInProgress)
         let isOver = guarded.withLock { $0.ending != nil }
@@ -421,6 +488,7 @@ final class FunctionCaller: Sendable {
                     return .failure(withdrawn(sending, error))
                 }
                 balance.sends(sending.key)
+                messages?.sends(sending.key)
             }
             switch await send(sending, &attempts) {
             case .success(let data): return .success(data)
@@ -492,6 +560,7 @@ extension FunctionCaller {
                 state.refused(sending.key)
                 state.forget(sending.key)
             }
+            messages?.remove(sending.key)
         }
         return reason
     }

@@ -34,6 +34,7 @@ where Item.ID: Sendable {
     let key: QueryKey
     let base: URL?
     let fetch: Fetch
+    private let place: DeclarationPlace
     private let isCursorExpired: (@Sendable (SanguineError) -> Bool)?
 
     /// Declares a list on any backend.
@@ -48,6 +49,8 @@ where Item.ID: Sendable {
     ///   - isCursorExpired: Returns whether an error means that a cursor is no longer valid, so
     ///     that the position must be found again. Default: ``SanguineError/isCursorExpired``, and
     ///     status 400 if the requested page had the list's own size.
+    ///   - fileID: The file of the declaration. Default: that of the caller.
+    ///   - line: The line of the declaration. Default: that of the caller.
     ///   - fetch: Fetches one page.
     public init(
         _ name: String,
@@ -56,6 +59,8 @@ where Item.ID: Sendable {
         size: Int = PageLimits.size,
         base: URL? = nil,
         isCursorExpired: (@Sendable (SanguineError) -> Bool)? = nil,
+        fileID: StaticString = #fileID,
+        line: UInt = #line,
         fetch: @escaping Fetch
     ) {
         self.name = name
@@ -64,6 +69,7 @@ where Item.ID: Sendable {
         self.base = base
         self.isCursorExpired = isCursorExpired
         self.fetch = fetch
+        place = DeclarationPlace(fileID, line)
         key = QueryKey(name: name, parameters: parameters)
     }
 
@@ -79,6 +85,8 @@ where Item.ID: Sendable {
     ///   - size: The number of rows to request at once, at most 100. Default: 20.
     ///   - base: The backend's address. Default: the client's `baseURL`, or its `server` if there
     ///     is none.
+    ///   - fileID: The file of the declaration. Default: that of the caller.
+    ///   - line: The line of the declaration. Default: that of the caller.
     public init(
         _ name: String,
         _ parameters: any QueryParameter...,
@@ -86,18 +94,26 @@ where Item.ID: Sendable {
         query: [URLQueryItem] = [],
         policy: Policy = .alwaysStale,
         size: Int = PageLimits.size,
-        base: URL? = nil
+        base: URL? = nil,
+        fileID: StaticString = #fileID,
+        line: UInt = #line
     ) {
         self.name = name
         self.policy = policy
         self.size = min(max(1, size), PageLimits.largestSize)
         self.base = base
         isCursorExpired = nil
+        place = DeclarationPlace(fileID, line)
         key = QueryKey(name: name, parameters: parameters)
         fetch = { request, page in
             try await request.get(path, query: query + page.query)
         }
     }
+
+    /// The list's declaration, for ``SanguineClient/Configuration/queries``.
+    ///
+    /// It does not depend on the parameters, so any parameters will do.
+    public var declaration: QueryDeclaration { QueryDeclaration(name, policy, .list, place) }
 
     /// Whether the error means that the request's cursor is no longer valid.
     func isExpired(_ error: SanguineError, answering request: PageRequest) -> Bool {

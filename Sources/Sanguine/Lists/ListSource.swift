@@ -61,7 +61,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
             // The refresh retries its own requests, so the entry's fetch is not retried as a whole.
             policy: pages.policy.retry(.never).priority(priority ?? pages.policy.priority),
             base: pages.base,
-            comesInParts: true
+            partsDeclaration: pages.declaration
         ) { [weak queries] request in
             request.fetchContext.settle()
             guard let queries else { throw SanguineError.closed }

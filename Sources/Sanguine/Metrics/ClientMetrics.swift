@@ -28,7 +28,10 @@ public final class ClientMetrics: Sendable {
     let relay: EventRelay
     let analytics = ClientAnalytics()
     let outbox = OutboxCounters()
+    /// Logs steps; `nil` if that is off.
+    let steps: StepLog?
     private let balanceMismatches = Atomic(0)
+    private let ignoredSwitches = Atomic(0)
 
     init(
         clock: any Clock<Duration>,
@@ -38,6 +41,7 @@ public final class ClientMetrics: Sendable {
         watch = Stopwatch(clock)
         relay = EventRelay(observer: observer)
         self.logger = logger
+        steps = StepLog(logger)
     }
 
     /// Returns the metrics of a query.
@@ -61,7 +65,8 @@ public final class ClientMetrics: Sendable {
             queries: Self.rows(of: queries),
             operations: Self.rows(of: operations),
             outbox: outbox.outcomes,
-            balanceMismatches: balanceMismatches.load(ordering: .relaxed)
+            balanceMismatches: balanceMismatches.load(ordering: .relaxed),
+            ignoredSwitches: ignoredSwitches.load(ordering: .relaxed)
         )
     }
 
@@ -73,7 +78,11 @@ public final class ClientMetrics: Sendable {
         for metrics in all { metrics.reset() }
         outbox.reset()
         balanceMismatches.store(0, ordering: .relaxed)
+        ignoredSwitches.store(0, ordering: .relaxed)
     }
+
+    /// Counts parts of the server's configuration that have no effect.
+    func countIgnoredSwitches(_ count: Int) { ignoredSwitches.add(count, ordering: .relaxed) }
 
     /// Counts a balance that differed from the shown one, and reports it to the app's analytics.
     func countBalanceMismatch() {

@@ -1,217 +1,182 @@
-import Foundation
-import SanguineModel
+public import SanguineModel
 
-/// Composes the text of ``SanguineClient/debugReport()``.
+/// The state of a client, for a bug report: figures, and sections of lines.
 ///
-/// It reads what the parts of the client report about themselves, one after the other, so that it
-/// never holds two locks at once.
-struct DebugReport {
-    private let client: SanguineClient
-    private let now: Timestamp
-    private var report: ReportText
+/// ```swift
+/// logger.notice("\(client.debugReport())")
+/// ```
+///
+/// The description is text of at most ``MetricsLimits/reportBytes``. The encoded form suits an
+/// app's telemetry. It contains names, numbers and codes, and nothing personal; see
+/// ``SanguineClient/debugReport()``. <doc:What-Is-Wrong> says which figure explains which symptom.
+public struct DebugReport: Hashable, Codable, Sendable {
+    /// A titled part of the report.
+    public struct Section: Hashable, Codable, Sendable {
+        /// The title.
+        public var title: String
+        /// The lines, each of at most ``MetricsLimits/reportColumns`` characters.
+        public var lines: [String]
 
-    init(of client: SanguineClient) {
-        self.client = client
-        now = client.configuration.clock.now()
-        report = ReportText(at: now)
-        report.section("Sanguine \(SanguineClient.version), \(now)")
-        let user = client.users.current
-        addClient(user)
-        addNetwork()
-        addRequests()
-        addCache()
-        addOutbox(user.outbox.survey())
-        report.section("feed")
-        report.add(user.feed.survey)
-        addBalance(user.balance)
-        addStorage(user.folder)
-        addMetrics()
-    }
-
-    /// The report.
-    var text: String { report.text }
-
-    private var configuration: SanguineClient.Configuration { client.configuration }
-
-    private mutating func addClient(_ user: UserScope) {
-        let session = user.session.survey()
-        report.section("client")
-        report.add("app version: \(configuration.appVersion ?? "unknown")")
-        report.add("server: \(configuration.server.map(Self.address) ?? "none")")
-        report.add("backend: \(configuration.baseURL.map(Self.address) ?? "none")")
-        report.add("device: \(session.device.map { "\($0.prefix(8))…" } ?? "unknown")")
-        report.add("user: " + name(of: user, session))
-        if let expiry = session.expiry {
-            let ending = expiry > now ? "expires" : "expired"
-            report.add("access token: \(ending) \(report.age(expiry))")
-            if session.isRejected { report.add("access token: rejected by the server") }
+        /// Creates a section.
+        public init(title: String, lines: [String] = []) {
+            (self.title, self.lines) = (title, lines)
         }
     }
 
-    private func name(of user: UserScope, _ session: SessionKeeper.Survey) -> String {
-        if let account = user.authorizer.account {
-            let end = account.description.suffix(8)
-            return session.isGuest ? "guest …\(end)" : "signed in as …\(end)"
+    /// The version of the library.
+    public var version: String
+    /// The time of the report, by the device's clock.
+    public var createdAt: Timestamp
+    /// The figures; one that is not known yet is missing.
+    public var figures: [DebugFigure: Int64]
+    /// The sections, of which the first names the version and the second lists the figures.
+    public var sections: [Section]
+    /// Whether sections are missing because the report reached its largest size.
+    public var isCut: Bool
+
+    /// Creates a report, for tests and previews; a client creates its own.
+    public init(
+        version: String,
+        createdAt: Timestamp,
+        figures: [DebugFigure: Int64] = [:],
+        sections: [Section] = [],
+        isCut: Bool = false
+    ) {
+        (self.version, self.createdAt, self.figures) = (version, createdAt, figures)
+        (self.sections, self.isCut) = (sections, isCut)
+    }
+
+    /// Returns a figure, or `nil` if it is not known yet.
+    public subscript(figure: DebugFigure) -> Int64? { figures[figure] }
+}
+
+extension DebugReport: CustomStringConvertible {
+    /// The sections as text, of which the last line ends with a line feed.
+    public var description: String {
+        let text = sections.map { section in
+            ([section.title] + section.lines.map { "  " + $0 })
+                .map { $0 + "\n" }.joined()
         }
-        // The id may be an address.
-        if let id = user.owner?.userID { return "named by the app, by \(id.utf8.count) bytes" }
-        return session.isSignedOut ? "none, after a sign-out" : "none yet"
-    }
-
-    private mutating func addNetwork() {
-        report.section("network")
-        report.add(configuration.connectivity.isOnline.value ? "online" : "offline")
-        let isForeground = configuration.lifecycle.isForeground.value
-        report.add(isForeground ? "app in the foreground" : "app in the background")
-        report.add("in progress: \(client.underWay.count)")
-    }
-
-    private mutating func addRequests() {
-        report.section("requests")
-        let loads = client.services.cacheScope.attempts.backend.queue.loads
-        if loads.isEmpty { report.add("none in the queue") }
-        report.add(
-            loads.map { load in
-                let waiting = FetchPriority.allCases.reversed()
-                    .map { "\(load.waiting[$0] ?? 0) \($0)" }.joined(separator: ", ")
-                return "\(Self.address(load.host)): \(load.underWay) in flight; waiting: \(waiting)"
-            }
-        )
-    }
-
-    private mutating func addCache() {
-        let survey = client.queries.entries.survey()
-        report.section("cache")
-        if survey.scopes.isEmpty { report.add("no entries in memory") }
-        for audience in [Policy.Audience.user, .device, .everyone] {
-            guard let scope = survey.scopes[audience] else { continue }
-            report.add(
-                """
-                \(audience.rawValue): \(scope.entries) in memory, \(scope.bytes) bytes, \
-                \(scope.fresh) fresh, \(scope.stale) stale, \(scope.failed) failed
-                """
-            )
-        }
-        if !survey.recent.isEmpty { report.section("entries, the last used first") }
-        report.add(
-            survey.recent.map { row in
-                let arrival = row.state.held.map { ["arrived \(report.age($0.asOf))"] } ?? []
-                let parts = [row.isFresh ? "fresh" : "not fresh"] + arrival
-                let state = (parts + [row.state.debugDescription]).joined(separator: ", ")
-                return "\(row.name) (\(row.audience.rawValue)): \(state)"
-            },
-            of: survey.scopes.values.reduce(0) { $0 + $1.entries }
-        )
-        report.section("failures")
-        if survey.failures.isEmpty { report.add("no entry has failed") }
-        let failures = survey.failures.sorted {
-            ($1.value, $0.key.name, $0.key.code) < ($0.value, $1.key.name, $1.key.code)
-        }
-        report.add(
-            failures.map { "\($0.key.name): \($0.key.code), entries: \($0.value)" }
-        )
-    }
-
-    private mutating func addOutbox(_ survey: OutboxSurvey) {
-        report.section("outbox")
-        report.add(survey.state)
-        report.add(
-            survey.rows.map { row in
-                var parts = ["lane \(row.lane): \(row.name)", row.phase]
-                parts.append("created \(report.age(row.created))")
-                if row.attempts > 0 { parts.append("failed in a row: \(row.attempts)") }
-                if let due = row.due { parts.append("next try due \(report.age(due))") }
-                if let failure = row.failure { parts.append("last error \(failure)") }
-                return parts.joined(separator: ", ")
-            },
-            of: survey.count
-        )
-    }
-
-    private mutating func addBalance(_ keeper: BalanceKeeper) {
-        report.section("balance")
-        let source = keeper.currentValue()
-        guard let balance = source.box?.value(as: Balance.self) else {
-            return report.add("unknown")
-        }
-        let arrival = source.asOf.map { ", arrived \(report.age($0))" } ?? ""
-        report.add(
-            "available \(balance.available), held \(balance.held), at \(balance.head)\(arrival)"
-        )
-        report.add("calls not in it: \(keeper.pendingCalls.count), unread: \(keeper.calls.count)")
-    }
-
-    private mutating func addStorage(_ place: UserFolders.Folder?) {
-        let state = client.storeReport
-        report.section("storage")
-        report.add("place: \(state.place)")
-        report.add(
-            """
-            moved aside: \(state.movedAside.count), dropped rows: \(state.droppedRows), \
-            unreadable records: \(state.unreadableRecords)
-            """
-        )
-        let root = configuration.storeFolder
-        if let failure = state.failure {
-            report.add("last error: " + failure.withoutPaths(root))
-        }
-        var files = root.map { StoredFile.all(in: $0, under: "") } ?? []
-        if let place { files += StoredFile.all(in: place.url, under: "users/\(place.number)/") }
-        report.add(files.map { "\($0.name): \($0.bytes) bytes" })
-    }
-
-    private mutating func addMetrics() {
-        var summary = client.metrics.summary()
-        let left = [summary.queries.count, summary.operations.count]
-            .map { max(0, $0 - MetricsLimits.reportRows) }.reduce(0, +)
-        summary.queries = Array(summary.queries.prefix(MetricsLimits.reportRows))
-        summary.operations = Array(summary.operations.prefix(MetricsLimits.reportRows))
-        report.section("metrics")
-        for line in "\(summary)".split(separator: "\n") { report.add(String(line)) }
-        if left > 0 { report.add("… and \(left) more") }
-    }
-
-    /// Returns scheme, host and port: neither credentials nor a path.
-    private static func address(_ url: URL) -> String { address(url.hostKey) }
-
-    private static func address(_ hostKey: String) -> String {
-        let parts = hostKey.split(separator: " ")
-        guard parts.count == 3 else { return "an address without a host" }
-        return "\(parts[0])://\(parts[1]):\(parts[2])"
+        .joined(separator: "\n")
+        return isCut ? text + ReportText.end : text
     }
 }
 
-/// A file of the client, and its size.
-private struct StoredFile {
-    let name: String
-    let bytes: Int64
+/// A figure of the debug report; each is a number.
+///
+/// <doc:What-Is-Wrong> explains each of them. A figure that answers yes or no is 1 or 0.
+public enum DebugFigure: String, Hashable, Codable, CaseIterable, Sendable, CodingKeyRepresentable {
+    /// The number of cached entries in memory.
+    case memoryEntries = "memory.entries"
+    /// The bytes that they take.
+    case memoryBytes = "memory.bytes"
+    /// The bytes that they may take: ``SanguineClient/Configuration/memoryBytes``.
+    case memoryLimit = "memory.limit"
+    /// The number of entries that are observed, which are never evicted.
+    case memoryObserved = "memory.observed"
 
-    /// Returns the client's own files in a folder, by name; the app may have others there.
-    static func all(in folder: URL, under prefix: String) -> [StoredFile] {
-        let manager = FileManager.default
-        let names = (try? manager.contentsOfDirectory(atPath: folder.path)) ?? []
-        let own = names.filter { name in
-            ["sanguine-", "present", "device-identity"].contains { name.hasPrefix($0) }
-        }
-        return own.sorted().compactMap { name in
-            let path = folder.appending(path: name).path
-            guard let attributes = try? manager.attributesOfItem(atPath: path),
-                attributes[.type] as? FileAttributeType == .typeRegular,
-                let size = attributes[.size] as? NSNumber
-            else { return nil }
-            return StoredFile(name: prefix + name, bytes: size.int64Value)
-        }
-    }
-}
+    /// The bytes of the client's files.
+    case diskBytes = "disk.bytes"
+    /// Whether the disk has failed.
+    case diskFailed = "disk.failed"
+    /// The number of damaged files that were moved aside.
+    case diskMovedAside = "disk.movedAside"
+    /// The number of damaged rows that were dropped.
+    case diskDroppedRows = "disk.droppedRows"
+    /// The number of records that this version of the app cannot decode.
+    case diskUnreadableRecords = "disk.unreadableRecords"
 
-extension String {
-    /// The text without the paths of the client's folder and of the user's home, which name the
-    /// user of the device.
-    fileprivate func withoutPaths(_ folder: URL?) -> String {
-        let paths: [(String?, String)] = [(folder?.path, "<folder>"), (NSHomeDirectory(), "~")]
-        return paths.reduce(self) { text, replacement in
-            guard let path = replacement.0, path.count > 1 else { return text }
-            return text.replacingOccurrences(of: path, with: replacement.1)
-        }
-    }
+    /// Whether there is a network, as far as the device knows.
+    case networkOnline = "network.online"
+    /// Whether the app is in the foreground.
+    case appForeground = "app.foreground"
+    /// The seconds until the access token expires; negative afterwards.
+    case sessionExpiresIn = "session.expiresInSeconds"
+    /// Whether the server has rejected the access token.
+    case sessionRejected = "session.rejected"
+
+    /// The number of requests in flight.
+    case requestsInFlight = "requests.inFlight"
+    /// The number of requests that wait for a slot.
+    case requestsWaiting = "requests.waiting"
+    /// The number of those that a visible view waits for.
+    case requestsWaitingVisible = "requests.waitingVisible"
+
+    /// The number of reads of all queries.
+    case readsCount = "reads.count"
+    /// The number of reads that got a value at once.
+    case readsHit = "reads.hit"
+    /// The number of reads that found a stale value and waited for a newer one.
+    case readsStale = "reads.stale"
+    /// The number of reads that found no value.
+    case readsMissed = "reads.missed"
+
+    /// The number of fetches that began.
+    case fetchesCount = "fetches.count"
+    /// The number of fetches in progress.
+    case fetchesInFlight = "fetches.inFlight"
+    /// The number of attempts after the first one of a fetch.
+    case fetchesRetried = "fetches.retried"
+    /// The number of fetches that failed.
+    case fetchesFailed = "fetches.failed"
+    /// The number of fetches that were cancelled with their last caller.
+    case fetchesCancelled = "fetches.cancelled"
+    /// The number of fetches that took over a second.
+    case fetchesSlow = "fetches.slow"
+    /// The 99th percentile of the slowest query, in milliseconds.
+    case fetchesSlowest = "fetches.slowestP99Milliseconds"
+
+    /// The number of entries in memory that can be used without a fetch.
+    case entriesFresh = "entries.fresh"
+    /// The number of entries in memory that must be fetched before they count as fresh.
+    case entriesStale = "entries.stale"
+    /// The number of entries in memory whose last fetch failed.
+    case entriesFailed = "entries.failed"
+    /// The number of names that two declarations store in different ways.
+    case declarationsInConflict = "declarations.inConflict"
+
+    /// The number of operations in the outbox.
+    case outboxOperations = "outbox.operations"
+    /// The number of operations that the outbox may hold.
+    case outboxLimit = "outbox.limit"
+    /// The number of operations that the backend has not answered.
+    case outboxUnsent = "outbox.unsent"
+    /// The number of operations that were applied and whose changes have not arrived.
+    case outboxSettling = "outbox.settling"
+    /// The number of refused operations in the tray.
+    case outboxRefused = "outbox.refused"
+    /// The age of the oldest operation, in seconds.
+    case outboxOldest = "outbox.oldestSeconds"
+    /// The number of operations that the backend has performed.
+    case outboxPerformed = "outbox.performed"
+    /// The number of operations that were refused, so that their effects were taken back.
+    case outboxTakenBack = "outbox.takenBack"
+
+    /// Whether the app uses records, so that the feed is read.
+    case feedActive = "feed.active"
+    /// Whether there is a live connection.
+    case feedLive = "feed.live"
+    /// The number of changes that the server has and the device has not.
+    case feedBehind = "feed.behind"
+    /// The number of pulls that failed in a row.
+    case feedFailures = "feed.failures"
+
+    /// The amount that can be spent, with the calls in flight applied.
+    case balanceAvailable = "balance.available"
+    /// The amount that is held for calls.
+    case balanceHeld = "balance.held"
+    /// The age of the balance, in seconds.
+    case balanceAge = "balance.ageSeconds"
+    /// The number of balances of the server that differed from the shown one.
+    case balanceMismatches = "balance.mismatches"
+
+    /// The number of calls whose charge is not part of the server's balance yet.
+    case callsPending = "calls.pending"
+    /// The number of calls that wait for a network.
+    case callsWaiting = "calls.waiting"
+    /// The number of calls whose answers the app has not read.
+    case callsUnread = "calls.unread"
+
+    /// The number of works in progress: fetches, sends, pulls and writes to disk.
+    case workInProgress = "work.inProgress"
 }

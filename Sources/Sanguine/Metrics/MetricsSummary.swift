@@ -101,16 +101,21 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
     /// The balances of the server that differed from the shown one after all charges of this device
     /// had settled; `nil` in a summary of an earlier version.
     public var balanceMismatches: Int?
+    /// The parts of the server's configurations that had no effect, because this app does not have
+    /// the name, or the value is not valid; `nil` in a summary of an earlier version.
+    public var ignoredSwitches: Int?
 
     /// Creates a summary, for tests and previews.
     public init(
         queries: [Row] = [],
         operations: [Row] = [],
         outbox: Outcomes? = nil,
-        balanceMismatches: Int? = nil
+        balanceMismatches: Int? = nil,
+        ignoredSwitches: Int? = nil
     ) {
         (self.queries, self.operations, self.outbox) = (queries, operations, outbox)
         self.balanceMismatches = balanceMismatches
+        self.ignoredSwitches = ignoredSwitches
     }
 
     /// The metrics of a query, or `nil` if it was not used.

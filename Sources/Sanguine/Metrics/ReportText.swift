@@ -4,7 +4,11 @@ import SanguineModel
 ///
 /// Control characters become spaces, so that a name cannot imitate a line of the report.
 struct ReportText {
-    private var lines: [String] = []
+    /// The last line of a report that reached its largest size.
+    static let end = "… the rest is left out\n"
+
+    private var sections: [DebugReport.Section] = []
+    private var reserved: Int?
     private let now: Timestamp
 
     /// - Parameter now: The time of the report, from which ages are computed.
@@ -12,12 +16,24 @@ struct ReportText {
 
     /// Begins a section.
     mutating func section(_ title: String) {
-        if !lines.isEmpty { lines.append("") }
-        lines.append(title)
+        sections.append(DebugReport.Section(title: Self.bounded(title)))
+    }
+
+    /// Begins a section whose lines are known at the end of the report.
+    mutating func reserveSection(_ title: String) {
+        section(title)
+        reserved = sections.count - 1
+    }
+
+    /// Adds the lines of the reserved section.
+    mutating func fillReserved(_ lines: [String]) {
+        if let reserved { sections[reserved].lines = lines.map(Self.bounded) }
     }
 
     /// Adds a line to the section.
-    mutating func add(_ line: String) { lines.append("  " + Self.bounded(line)) }
+    mutating func add(_ line: String) {
+        sections[sections.count - 1].lines.append(Self.bounded(line))
+    }
 
     /// Adds lines to the section, up to ``MetricsLimits/reportRows``, and the number of the others.
     ///
@@ -37,17 +53,24 @@ struct ReportText {
         return age < .zero ? "in \((moment - now).inReport)" : "\(age.inReport) ago"
     }
 
-    /// The lines, truncated to ``MetricsLimits/reportBytes`` in total.
-    var text: String {
-        let end = "… the rest is left out\n"
-        var text = ""
-        var bytes = end.utf8.count
-        for line in lines {
-            bytes += line.utf8.count + 1
-            guard bytes <= MetricsLimits.reportBytes else { return text + end }
-            text += line + "\n"
+    /// The sections, truncated to ``MetricsLimits/reportBytes`` of text in total, and whether they
+    /// were.
+    var bounded: (sections: [DebugReport.Section], isCut: Bool) {
+        var kept: [DebugReport.Section] = []
+        var bytes = Self.end.utf8.count
+        for section in sections {
+            // A line feed, and the empty line between two sections.
+            bytes += section.title.utf8.count + 2
+            guard bytes <= MetricsLimits.reportBytes else { return (kept, true) }
+            kept.append(DebugReport.Section(title: section.title))
+            for line in section.lines {
+                // Two spaces and a line feed.
+                bytes += line.utf8.count + 3
+                guard bytes <= MetricsLimits.reportBytes else { return (kept, true) }
+                kept[kept.count - 1].lines.append(line)
+            }
         }
-        return text
+        return (kept, false)
     }
 
     private static func bounded(_ line: String) -> String {

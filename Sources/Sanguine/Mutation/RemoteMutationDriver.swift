@@ -153,6 +153,7 @@ final class RemoteMutationDriver: OutboxDriver {
     ) {
         var effects = view.effects(of: row.sequence)
         for place in effects.indices {
+            effects[place].mutation = row.name
             if row.outcomeUnknown { effects[place].sentAt = 0 }
             if case .acknowledged = row.phase { effects[place].acknowledgedAt = 0 }
         }

@@ -75,6 +75,8 @@ struct OutboxContents {
     var revision: UInt64 = 0
     /// Whether a damaged file is about to be created again.
     var isRepairing = false
+    /// The names of the mutations that are shown only after their answer.
+    var withheld: Set<String> = []
 }
 
 /// Operations that are being sent.

@@ -238,6 +238,11 @@ extension OutboxEngine {
                 wake(group, after: wait, from: now, &guarded)
             }
         }
+        guard let steps = environment.metrics?.steps else { return }
+        for row in departure.rows {
+            let code = error.metricsCode
+            steps.log(.retried, .operation(row.name, row.id), code: code)
+        }
     }
 
     /// Schedules the next try of an operation whose mutation the server does not know yet.

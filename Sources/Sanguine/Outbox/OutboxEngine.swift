@@ -187,6 +187,7 @@ final class OutboxEngine: Sendable {
     /// Notifies callers of the outcomes of operations and forgets operations that are over.
     func deliverOutcomes(_ steps: [OutboxState.Step]) {
         let now = environment.clock.now()
+        logEnds(steps)
         let ended = guarded.withLock { guarded in
             steps.reduce(into: [(Shot, Receipt.Outcome)]()) { ended, step in
                 guarded.apply(step).map { ended.append($0) }
@@ -196,6 +197,23 @@ final class OutboxEngine: Sendable {
             }
         }
         for (receipt, outcome) in ended { receipt.resolve(.success(outcome)) }
+    }
+
+    /// Logs which operations are over, while their rows are known.
+    private func logEnds(_ steps: [OutboxState.Step]) {
+        guard let log = environment.metrics?.steps else { return }
+        for step in steps {
+            switch step {
+            case .removed(let sequences):
+                let rows = read { contents in sequences.compactMap { contents.rows[$0] } }
+                for row in rows { log.log(.settled, .operation(row.name, row.id)) }
+            case .refused(let sequence, let problem):
+                guard let row = read({ $0.rows[sequence] }) else { continue }
+                let code = SanguineError.problem(problem).metricsCode
+                log.log(.refused, .operation(row.name, row.id), code: code)
+            case .sending, .acknowledged, .reopened, .deferred: continue
+            }
+        }
     }
 
     /// Notifies the outbox's observers that it may have changed.

@@ -7,12 +7,14 @@ private enum BuiltIn {
         policy: .fresh(for: BalanceLimits.freshness).stored(.onDisk)
             .timeout(ClientLimits.balanceTimeout)
             .retry(.never)  // The source retries within its own time.
-            .refetched(on: [.foreground, .networkBack])
+            .refetched(on: [.foreground, .networkBack]),
+        place: DeclarationPlace(#fileID, #line)
     )
 
     static let quotas = ValueQuery<[Quota]>(
         sourced: "$quotas",
-        policy: .fresh(for: .minutes(1)).stored(.onDisk)
+        policy: .fresh(for: .minutes(1)).stored(.onDisk),
+        place: DeclarationPlace(#fileID, #line)
     )
 
     static let account = ValueQuery<Account>(
@@ -34,11 +36,23 @@ extension ValueQuery where Value == Balance {
     /// The balance, fresh for as long as it usually stays the same: the same value as ``balance``,
     /// fetched less often for users who seldom spend.
     ///
-    /// - Parameter bounds: The shortest and the longest time for which it is fresh. See
-    ///   <doc:Adaptive-Freshness>.
+    /// See <doc:Adaptive-Freshness>.
+    ///
+    /// - Parameters:
+    ///   - bounds: The shortest and the longest time for which it is fresh.
+    ///   - fileID: The file of the declaration. Default: that of the caller.
+    ///   - line: The line of the declaration. Default: that of the caller.
     /// - Returns: The query.
-    public static func balance(adaptingWithin bounds: ClosedRange<Duration>) -> Self {
-        Self(sourced: "$balance", policy: BuiltIn.balance.policy.adaptive(within: bounds))
+    public static func balance(
+        adaptingWithin bounds: ClosedRange<Duration>,
+        fileID: StaticString = #fileID,
+        line: UInt = #line
+    ) -> Self {
+        Self(
+            sourced: "$balance",
+            policy: BuiltIn.balance.policy.adaptive(within: bounds),
+            place: DeclarationPlace(fileID, line)
+        )
     }
 }
 

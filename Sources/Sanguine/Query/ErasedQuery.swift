@@ -15,6 +15,10 @@ final class ErasedQuery: Sendable {
     let countsFetches: Bool
     /// Whether a source holds more of the value than the entry; see ``PartFetcher``.
     let comesInParts: Bool
+    /// The declaration of the list or range that this is an entry of; `nil` for a single query.
+    let partsDeclaration: QueryDeclaration?
+    /// The place of the declaration; `nil` if it is unknown.
+    let place: DeclarationPlace?
     /// Fetches the value once.
     let fetch: @Sendable (QueryRequest) async throws -> ValueBox
     private let valueType: any CacheableValue.Type
@@ -27,6 +31,8 @@ final class ErasedQuery: Sendable {
         isSourced: Bool,
         countsFetches: Bool,
         comesInParts: Bool,
+        partsDeclaration: QueryDeclaration?,
+        place: DeclarationPlace?,
         valueType: any CacheableValue.Type,
         fetch: @escaping @Sendable (QueryRequest) async throws -> ValueBox
     ) {
@@ -37,12 +43,31 @@ final class ErasedQuery: Sendable {
         self.isSourced = isSourced
         self.countsFetches = countsFetches
         self.comesInParts = comesInParts
+        self.partsDeclaration = partsDeclaration
+        self.place = partsDeclaration?.place ?? place
         self.valueType = valueType
         self.fetch = fetch
     }
 
     /// The type of the values.
     var type: ObjectIdentifier { ObjectIdentifier(valueType) }
+
+    /// The row of the query in the storage matrix.
+    var declaration: QueryDeclaration {
+        partsDeclaration ?? QueryDeclaration(name, policy, .query, place)
+    }
+
+    /// Returns whether both queries come from one declaration, in a few instructions.
+    func looksDeclared(as other: ErasedQuery) -> Bool {
+        let isSamePlace =
+            switch (place, other.place) {
+            case (let place?, let other?): place.isSame(as: other)
+            case (nil, nil): true
+            default: false
+            }
+        return isSamePlace && policy.tier == other.policy.tier
+            && policy.audience == other.policy.audience && policy.version == other.policy.version
+    }
 
     /// The plan for fetching the value.
     var plan: FetchPlan { FetchPlan(name: name, policy: policy, base: base) }

@@ -25,6 +25,12 @@ struct QueryKey: Hashable, Sendable {
         hash = text.hashValue
     }
 
+    /// The name of the query.
+    var name: String {
+        String(text.prefix { $0 != "/" }).replacingOccurrences(of: "%2F", with: "/")
+            .replacingOccurrences(of: "%25", with: "%")
+    }
+
     static func == (lhs: QueryKey, rhs: QueryKey) -> Bool {
         lhs.hash == rhs.hash && lhs.text == rhs.text
     }

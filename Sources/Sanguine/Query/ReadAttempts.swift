@@ -15,6 +15,8 @@ struct FetchPlan: Sendable {
     var attempts: AttemptCount?
     /// The number of the entry's fetch; 0 if it is not the fetch of an entry.
     var fetchNumber: UInt64 = 0
+    /// The key of the entry; `nil` if it is not the fetch of an entry.
+    var key: QueryKey?
 }
 
 /// The number of attempts of a fetch, read after it has ended.
@@ -47,6 +49,10 @@ struct ReadAttempts: Sendable {
     let schedule: @Sendable (RetrySchedule) -> RetrySchedule
     /// The error with which every fetch fails; `nil` if fetches are allowed.
     var refusal: SanguineError?
+    /// Replaces the time limits of queries.
+    var switches: SwitchBoard?
+    /// Logs retries.
+    var steps: StepLog?
 
     /// Fetches until there is a value or an error that no retry can cure, for at most 60 s.
     ///
@@ -72,7 +78,7 @@ struct ReadAttempts: Sendable {
     /// Creates the request that is passed to the query's closure.
     func request(_ plan: FetchPlan, _ priority: RequestPriority?) -> QueryRequest {
         QueryRequest(
-            timeout: plan.policy.timeout,
+            timeout: switches?.timeout(ofQuery: plan.name) ?? plan.policy.timeout,
             base: plan.base,
             attempts: self,
             fetchContext: FetchContext(
@@ -112,6 +118,12 @@ struct ReadAttempts: Sendable {
             else { return .failure(failure) }
             plan.attempts?.add()
             plan.metrics?.fetchRetried(afterAttempt: failures, failedWith: failure)
+            steps?.log(
+                .retried,
+                .query(plan.name, plan.key),
+                attempt: failures,
+                code: failure.metricsCode
+            )
             // Sleeping fails only when the last caller has been cancelled.
             guard (try? await delay.sleep(for: all)) != nil else { return .failure(.cancelled) }
         }
@@ -176,13 +188,20 @@ extension SanguineError {
 
 extension ReadAttempts {
     /// Creates the attempts for reads from a backend.
-    init(_ backend: QueryRequest.Backend, _ configuration: SanguineClient.Configuration) {
+    init(
+        _ backend: QueryRequest.Backend,
+        _ configuration: SanguineClient.Configuration,
+        _ switches: SwitchBoard? = nil,
+        _ steps: StepLog? = nil
+    ) {
         self.init(
             backend: backend,
             delay: configuration.delay,
             random: configuration.random,
             schedule: configuration.schedule,
-            refusal: configuration.refusal
+            refusal: configuration.refusal,
+            switches: switches,
+            steps: steps
         )
     }
 }

@@ -10,6 +10,11 @@ extension SanguineClient {
         queries.cached(query)
     }
 
+    /// Works like ``cached(_:)`` without the log of steps, for a benchmark.
+    package func cachedWithoutSteps<Value>(_ query: ValueQuery<Value>) -> Value? {
+        queries.cachedWithoutSteps(query)
+    }
+
     /// Returns the cached value of a query, with its age and the state of its fetch, at once.
     public func snapshot<Value>(of query: ValueQuery<Value>) -> ValueSnapshot<Value> {
         queries.snapshot(of: query)

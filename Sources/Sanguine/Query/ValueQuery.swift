@@ -40,22 +40,34 @@ public struct ValueQuery<Value: Codable & Sendable & Equatable>: Sendable {
     ///   - policy: The policy of the value. Default: in memory, fetched again each time.
     ///   - base: The backend's address. Default: the client's `baseURL`, or its `server` if there
     ///     is none.
+    ///   - fileID: The file of the declaration. Default: that of the caller.
+    ///   - line: The line of the declaration. Default: that of the caller.
     ///   - fetch: Fetches the value once.
     public init(
         _ name: String,
         _ parameters: any QueryParameter...,
         policy: Policy = .alwaysStale,
         base: URL? = nil,
+        fileID: StaticString = #fileID,
+        line: UInt = #line,
         fetch: @escaping Fetch
     ) {
         let key = QueryKey(name: name, parameters: parameters)
-        self.init(name, key: key, policy: policy, base: base, fetch: fetch)
+        let place = DeclarationPlace(fileID, line)
+        self.init(name, key: key, policy: policy, base: base, place: place, fetch: fetch)
     }
 
     /// Creates a query whose value is provided by a source of the client.
-    init(sourced name: String, policy: Policy) {
+    init(sourced name: String, policy: Policy, place: DeclarationPlace) {
         let key = QueryKey(name: name, parameters: [])
-        self.init(name, key: key, policy: policy, base: nil, isSourced: true) { _ in
+        self.init(
+            name,
+            key: key,
+            policy: policy,
+            base: nil,
+            isSourced: true,
+            place: place
+        ) { _ in
             throw SanguineError.notConfigured("'server'")
         }
     }
@@ -67,7 +79,8 @@ public struct ValueQuery<Value: Codable & Sendable & Equatable>: Sendable {
         base: URL?,
         isSourced: Bool = false,
         countsFetches: Bool = true,
-        comesInParts: Bool = false,
+        partsDeclaration: QueryDeclaration? = nil,
+        place: DeclarationPlace? = nil,
         fetch: @escaping Fetch
     ) {
         erased = ErasedQuery(
@@ -77,7 +90,9 @@ public struct ValueQuery<Value: Codable & Sendable & Equatable>: Sendable {
             base: base,
             isSourced: isSourced,
             countsFetches: countsFetches,
-            comesInParts: comesInParts,
+            comesInParts: partsDeclaration != nil,
+            partsDeclaration: partsDeclaration,
+            place: place,
             valueType: Value.self
         ) { .of(try await fetch($0)) }
     }
@@ -98,5 +113,5 @@ extension ValueQuery {
     /// The query's declaration.
     ///
     /// It does not depend on the parameters, so any parameters will do.
-    public var declaration: QueryDeclaration { QueryDeclaration(name: name, policy: policy) }
+    public var declaration: QueryDeclaration { erased.declaration }
 }

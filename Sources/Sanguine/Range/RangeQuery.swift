@@ -35,6 +35,7 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
     let key: QueryKey
     let base: URL?
     let fetch: Fetch
+    private let place: DeclarationPlace
 
     /// Declares a query.
     ///
@@ -43,20 +44,30 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
     ///   - parameters: The other parameters that the response depends on, besides the range.
     ///   - policy: The policy of the values. Default: in memory, fetched again each time.
     ///   - base: The backend's address. Default: the client's `baseURL`, or else its `server`.
+    ///   - fileID: The file of the declaration. Default: that of the caller.
+    ///   - line: The line of the declaration. Default: that of the caller.
     ///   - fetch: Fetches the values of a range once.
     public init(
         _ name: String,
         _ parameters: any QueryParameter...,
         policy: Policy = .alwaysStale,
         base: URL? = nil,
+        fileID: StaticString = #fileID,
+        line: UInt = #line,
         fetch: @escaping Fetch
     ) {
         self.name = name
         self.policy = policy
         self.base = base
         self.fetch = fetch
+        place = DeclarationPlace(fileID, line)
         key = QueryKey(name: name, parameters: parameters)
     }
+
+    /// The range's declaration, for ``SanguineClient/Configuration/queries``.
+    ///
+    /// It does not depend on the parameters, so any parameters will do.
+    public var declaration: QueryDeclaration { QueryDeclaration(name, policy, .range, place) }
 
     /// The closure that fetches a range, without its type.
     var plan: FetchPlan { FetchPlan(name: name, policy: policy, base: base) }
@@ -78,7 +89,7 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
             policy: policy,
             base: base,
             countsFetches: false,
-            comesInParts: true,
+            partsDeclaration: declaration,
             fetch: refetch
         )
     }

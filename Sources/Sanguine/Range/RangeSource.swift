@@ -287,8 +287,10 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     private func fresh(_ positions: Range<Int>, in contents: Contents) -> RangeSet<Int> {
         let (now, zone) = (queries.clock.now(), entries.zone)
+        let name = query.withLock { $0.name }
+        let freshness = entries.switchedFreshness(of: name) ?? policy.freshness
         return contents.coverage.positions(in: positions) {
-            $0.isFresh(policy.freshness, at: now, in: zone)
+            $0.isFresh(freshness, at: now, in: zone)
         }
     }
 

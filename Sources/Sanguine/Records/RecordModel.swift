@@ -72,6 +72,25 @@ public final class RecordModel<Value: Sendable & Equatable> {
         relay.model = self
     }
 
+    /// Returns the model of a query, which all views share if it has an identity.
+    static func shared(_ query: RecordQuery<Value>, of users: UserSwitcher) -> RecordModel {
+        let services = users.services
+        return services.models.model(query.key) {
+            RecordModel(
+                query,
+                value: users.current.records.reading(query.collections, query.read),
+                isComplete: users.current.records.isWhole,
+                observers: services.records,
+                models: services.models,
+                mainActorBatch: services.mainActorBatch,
+                synchronize: { [weak users] () async throws(SanguineError) in
+                    guard let users else { throw .closed }
+                    try await users.current.feed.synchronize()
+                }
+            )
+        }
+    }
+
     /// Fetches all of the server's changes to the user's records, for pull-to-refresh.
     ///
     /// The value contains them when this returns, or in the next turn of the main actor. The user's

@@ -64,6 +64,7 @@ extension RecordQuery {
             .known(R.collection.name, id.description)
     }
 
+    /// Returns the query with an identity.
     func known(_ parameters: String...) -> Self {
         var query = self
         query.key = QueryKey(name: "$records", parameters: parameters)

@@ -1,3 +1,4 @@
+import OrderedCollections
 public import SanguineModel
 import Synchronization
 
@@ -100,15 +101,15 @@ final class RecordsView: Sendable {
     }
 
     func value(_ key: RecordKey) -> RecordValue? {
-        if let copy { return copy[key.collection]?[key.id] }
-        return read { try $0.value(key) } ?? nil
+        if let copied = copy?[key.collection] { return copied[key.id] }
+        return readAtOnce { try $0.value(key) } ?? nil
     }
 
     func all(in collection: String) -> [(RecordID, RecordValue)] {
-        if let copy {
-            return (copy[collection] ?? [:]).sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        if let copied = copy?[collection] {
+            return copied.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         }
-        return read { try $0.all(in: collection) } ?? []
+        return readAtOnce { try $0.all(in: collection) } ?? []
     }
 
     func last(
@@ -124,10 +125,15 @@ final class RecordsView: Sendable {
     }
 
     func ids(in collection: String, where field: String, is value: JSONValue) -> [RecordID] {
-        if let copy {
-            return (copy[collection] ?? [:]).filter { $0.value[field] == value }.keys.sorted()
+        if let copied = copy?[collection] {
+            return copied.filter { $0.value[field] == value }.keys.sorted()
         }
-        return read { try $0.ids(in: collection, where: field, is: value) } ?? []
+        return readAtOnce { try $0.ids(in: collection, where: field, is: value) } ?? []
+    }
+
+    /// Reads in one step; if there is a copy of other collections, the newest records.
+    func readAtOnce<Value>(_ body: (borrowing OutboxContents) throws -> Value) -> Value? {
+        copy == nil ? read(body) : source.read(at: nil, body)
     }
 
     private func read<Value>(_ body: (borrowing OutboxContents) throws -> Value) -> Value? {
@@ -143,17 +149,41 @@ final class RecordsView: Sendable {
 // MARK: - Reading
 
 extension OutboxContents {
+    /// The operations that are not shown yet: the withheld ones without an answer, and those that
+    /// read or change what such an operation has changed.
+    ///
+    /// They run like all others, so that an operation may build on one that is not shown.
+    private var hidden: Set<Int64> {
+        guard !withheld.isEmpty else { return [] }
+        let first = state.outbox.items.values.filter { item in
+            guard item.kind == .record, let row = rows[item.sequence] else { return false }
+            if case .acknowledged = item.phase { return false }
+            return withheld.contains(row.name)
+        }
+        return first.isEmpty ? [] : state.replay.dependents(of: Set(first.map(\.sequence)))
+    }
+
     func value(_ key: RecordKey) throws -> RecordValue? {
-        try state.replay.record(key, over: base)?.value
+        try state.replay.record(key, without: hidden, over: base)?.value
     }
 
     func ids(in collection: String, where field: String, is value: JSONValue) throws -> [RecordID] {
-        try state.replay.ids(in: collection, where: field, is: value, limit: .max / 2, over: base)
+        let hidden = hidden
+        guard hidden.isEmpty else {
+            return try all(in: collection).filter { $0.1[field] == value }.map(\.0)
+        }
+        return try state.replay.ids(
+            in: collection,
+            where: field,
+            is: value,
+            limit: .max / 2,
+            over: base
+        )
     }
 
     func all(in collection: String) throws -> [(RecordID, RecordValue)] {
         let stored = try base.all(in: collection)
-        let changes = state.replay.changes(in: collection)
+        let changes = state.replay.changes(in: collection, without: hidden)
         guard !changes.isEmpty else { return stored }
         var all = Dictionary(stored) { first, _ in first }
         for (id, value) in changes { all[id] = value }
@@ -217,7 +247,8 @@ extension UserRecords {
     private func copy(_ collections: Set<String>) -> RecordsView {
         let copied = outbox.update { contents in
             var copy: RecordsView.Copy = [:]
-            for collection in collections {
+            // Messages are not copied: a thread may have any number, and each page is one step.
+            for collection in collections where collection != ChatMessage.collection.name {
                 let all = attempt(&contents) { try $0.all(in: collection) } ?? []
                 copy[collection] = Dictionary(all) { first, _ in first }
             }

@@ -70,8 +70,23 @@ package struct Replay {
     package var count: Int { order.count }
 
     /// Returns the visible value of a record.
-    package func record(_ key: RecordKey, over base: some RecordSource) throws -> SourcedRecord? {
-        try record(key, before: .max, over: base)
+    ///
+    /// - Parameters:
+    ///   - key: The record.
+    ///   - hidden: The operations that are left out, with all their ``dependents(of:)``. Default:
+    ///     none.
+    ///   - base: The base.
+    /// - Returns: The value.
+    /// - Throws: The base's error.
+    package func record(
+        _ key: RecordKey,
+        without hidden: Set<Int64> = [],
+        over base: some RecordSource
+    ) throws -> SourcedRecord? {
+        if let change = lastChange(of: key, before: .max, without: hidden) {
+            return change.map { .init($0) }
+        }
+        return try base.record(key)
     }
 
     /// Returns the ids of the visible records whose member has the value, ascending.
@@ -87,10 +102,13 @@ package struct Replay {
     }
 
     /// Returns the visible values of the records that pending operations have changed.
-    package func changes(in collection: String) -> [RecordID: RecordValue?] {
+    package func changes(
+        in collection: String,
+        without hidden: Set<Int64> = []
+    ) -> [RecordID: RecordValue?] {
         var changes: [RecordID: RecordValue?] = [:]
         for key in readers.keys where key.collection == collection {
-            if let change = lastChange(of: key, before: .max) {
+            if let change = lastChange(of: key, before: .max, without: hidden) {
                 changes.updateValue(change, forKey: key.id)
             }
         }
@@ -111,6 +129,27 @@ package struct Replay {
                 readers[key].flatMap { $0[..<$0.partitioningIndex(of: sequence)].last }
             }
         )
+    }
+
+    /// Returns the operations, and those that read or changed what one of them has changed, and so
+    /// on.
+    ///
+    /// The view without them is a replay of the other operations.
+    package func dependents(of first: Set<Int64>) -> Set<Int64> {
+        var dependents = first.intersection(order)
+        var changed: Set<RecordKey> = []
+        var collections: Set<String> = []
+        for sequence in order {
+            guard let entry = entries[sequence] else { continue }
+            let isDependent =
+                dependents.contains(sequence) || !entry.touched.isDisjoint(with: changed)
+                || entry.lookups.contains { collections.contains($0.collection) }
+            guard isDependent else { continue }
+            dependents.insert(sequence)
+            changed.formUnion(entry.changes.keys)
+            collections.formUnion(entry.changes.keys.map(\.collection))
+        }
+        return dependents
     }
 
     /// Returns the records that an operation read or changed.
@@ -297,9 +336,14 @@ package struct Replay {
     }
 
     // Returns the last change of the record before a sequence number; `nil` if there is none.
-    private func lastChange(of key: RecordKey, before sequence: Int64) -> RecordValue?? {
+    private func lastChange(
+        of key: RecordKey,
+        before sequence: Int64,
+        without hidden: Set<Int64> = []
+    ) -> RecordValue?? {
         guard let readers = readers[key] else { return nil }
-        for reader in readers[..<readers.partitioningIndex(of: sequence)].reversed() {
+        for reader in readers[..<readers.partitioningIndex(of: sequence)].reversed()
+        where !hidden.contains(reader) {
             if let change = entries[reader]?.changes[key] { return change }
         }
         return nil

@@ -107,20 +107,7 @@ extension SanguineClient {
     /// ``RecordQuery/all(_:)`` or ``RecordQuery/record(_:_:)``.
     @MainActor
     public func model<Value>(_ query: RecordQuery<Value>) -> RecordModel<Value> {
-        services.models.model(query.key) {
-            RecordModel(
-                query,
-                value: cached(query),
-                isComplete: source.isWhole,
-                observers: services.records,
-                models: services.models,
-                mainActorBatch: services.mainActorBatch,
-                synchronize: { [weak users] () async throws(SanguineError) in
-                    guard let users else { throw .closed }
-                    try await users.current.feed.synchronize()
-                }
-            )
-        }
+        RecordModel.shared(query, of: users)
     }
 
     /// Returns the query's value; on a device that never had the user's records, they are fetched

@@ -31,6 +31,8 @@ final class UserRecords: Sendable {
     let environment: OutboxEnvironment
     let observers: RecordObservers
     let unreadable: UnreadableRecords
+    /// The calls in threads and the index of messages; `nil` in a companion.
+    let threads: UserThreads?
     private let carry: Carry
     private let serial = Mutex(())
     private let source = Mutex(Weak())
@@ -41,15 +43,18 @@ final class UserRecords: Sendable {
     init(
         _ outbox: OutboxEngine,
         observers: RecordObservers,
+        threads: UserThreads? = nil,
         isMoved: @escaping @Sendable () -> Bool = { false },
         carry: @escaping Carry = { _, _, _ in }
     ) {
         self.outbox = outbox
         self.observers = observers
+        self.threads = threads
         self.carry = carry
         self.isMoved = isMoved
         environment = outbox.environment
         unreadable = UnreadableRecords(logger: environment.logger)
+        threads?.pending.onChange { [weak self] in self?.callsChanged($0) }
     }
 
     /// The source of the records; `nil` in a companion.
@@ -83,6 +88,22 @@ final class UserRecords: Sendable {
         if let file, FileManager.default.fileExists(atPath: file) { try outbox.open(.record) }
         _ = try writing { try $0.leave(for: epoch) }
         _ = process { state, _ in SyncState.Actions(steps: state.leave(for: epoch)) }
+    }
+
+    /// Notifies observers of records that have changed; `nil` for all.
+    private func notify(_ keys: Set<RecordKey>?) {
+        threads?.changed(keys, in: self)
+        observers.changed(keys)
+    }
+
+    /// Notifies observers of calls in threads that have changed.
+    private func callsChanged(_ keys: Set<RecordKey>) {
+        threads?.pending.reconcile(with: self)
+        // A new revision, so that what was read before is not shown later.
+        guard outbox.update({ $0.revision += 1 }) != nil else { return }
+        feed?.use()
+        observers.changed(keys)
+        observers.applyNow(keys)
     }
 
     /// Closes a file that the outbox has released.
@@ -225,7 +246,7 @@ final class UserRecords: Sendable {
                 }
             }
         }
-        observers.changed(nil)
+        notify(nil)
         feed?.pull()
     }
 }
@@ -239,13 +260,31 @@ extension UserRecords {
         if environment.fault == .ignoresEpochs { batch.epoch = nil }
         // Changes other than records do not wait for anything that records wait for.
         apply(system: batch.changes, isReset: batch.isReset, batch.epoch)
+        batch.changes.removeAll { $0.collection == Switches.collection }
         return process { [batch] state, base in state.received(batch, over: base) }
     }
 
-    /// Applies the changes that are not records: the balance, the quotas and the account.
+    /// Applies the changes that are not records: the balance, the quotas, the account and the
+    /// switches.
     func apply(system changes: [RecordChange], isReset: Bool, _ epoch: Epoch?) {
         guard !hasEnded else { return }
         for change in changes where change.isSystem { carry(change, isReset, epoch) }
+    }
+
+    /// Receives switches of the live feed.
+    func receive(switches change: RecordChange, of epoch: Epoch?) {
+        if !hasEnded, change.isSystem { carry(change, false, epoch) }
+    }
+
+    /// Applies which mutations are shown only after their answer.
+    func withhold(_ mutations: Set<String>) {
+        let isChanged = outbox.update { contents -> Bool in
+            guard contents.withheld != mutations else { return false }
+            contents.withheld = mutations
+            contents.revision += 1
+            return true
+        }
+        if isChanged == true { observers.changed(nil) }
     }
 
     /// Receives data from the server; returns what is missing afterwards.
@@ -311,11 +350,17 @@ extension UserRecords {
     }
 
     private func notifyObservers(_ actions: SyncState.Actions) {
+        let isRevealing = actions.steps.contains { step in
+            if case .acknowledged = step { true } else { false }
+        }
+        let hasWithheld = isRevealing && outbox.read { !$0.withheld.isEmpty }
         outbox.deliverOutcomes(actions.steps)
+        // An operation that was hidden is shown now.
+        if hasWithheld { observers.changed(nil) }
         if actions.isEverythingChanged {
-            observers.changed(nil)
+            notify(nil)
         } else if !actions.changed.isEmpty {
-            observers.changed(actions.changed)
+            notify(actions.changed)
         }
     }
 
@@ -386,7 +431,7 @@ extension UserRecords {
         switch isWhole ?? nil {
         case true?: return adopt(batch)
         case false?:
-            observers.changed(nil)
+            notify(nil)
             feed?.pull()
             return nil
         case nil: return nil

@@ -95,14 +95,25 @@ extension ValueQuery {
     ///   - id: The id to look up, which is the query's only parameter.
     ///   - policy: The policy of the value. Default: in memory, fetched again each time.
     ///   - base: The backend's address. Default: the client's `baseURL`, or else its `server`.
+    ///   - fileID: The file of the declaration. Default: that of the caller.
+    ///   - line: The line of the declaration. Default: that of the caller.
     /// - Returns: The query.
     public static func batched<ID: QueryParameter>(
         by batch: Batch<ID, Value>,
         _ id: ID,
         policy: Policy = .alwaysStale,
-        base: URL? = nil
+        base: URL? = nil,
+        fileID: StaticString = #fileID,
+        line: UInt = #line
     ) -> Self {
-        ValueQuery(batch.name, id, policy: policy, base: base) { request in
+        ValueQuery(
+            batch.name,
+            id,
+            policy: policy,
+            base: base,
+            fileID: fileID,
+            line: line
+        ) { request in
             try await request.backend.batches.value(of: id, in: batch, policy, request)
         }
     }

@@ -28,6 +28,38 @@ extension RecordsFile {
             return try file?.ids(in: space, collection, where: field, is: text, limit) ?? []
         }
 
+        /// Returns the records with an indexed text in a range, in the order of these texts.
+        func records(
+            in collection: String,
+            where field: String,
+            from lowest: String,
+            through highest: String,
+            limit: Int,
+            isDescending: Bool
+        ) throws -> [(RecordID, RecordValue)] {
+            let bounds = (
+                lowest: RecordRow.text(of: .string(lowest)) ?? "",
+                highest: RecordRow.text(of: .string(highest)) ?? ""
+            )
+            let order = isDescending ? "DESC" : "ASC"
+            return try file?.records(in: space, collection, field, bounds, limit, order) ?? []
+        }
+
+        /// Returns records after an id with the numbers of their last changes, in the order of
+        /// their ids.
+        func page(
+            of collection: String,
+            after id: RecordID?,
+            limit: Int
+        ) throws -> [NumberedRecord] {
+            try file?.page(of: space, collection, after: id?.text ?? "", limit) ?? []
+        }
+
+        /// Returns a record with the number of its last change; `nil` if there is none.
+        func numbered(_ key: RecordKey) throws -> NumberedRecord? {
+            try file?.numbered(key, in: space)
+        }
+
         /// Returns all records of a collection, in the order of their ids.
         func all(in collection: String) throws -> [(RecordID, RecordValue)] {
             try file?.all(in: space, collection) ?? []
@@ -77,6 +109,72 @@ extension RecordsFile {
         }
     }
 
+    private func records(
+        in space: Int64,
+        _ collection: String,
+        _ field: String,
+        _ bounds: (lowest: String, highest: String),
+        _ limit: Int,
+        _ order: String
+    ) throws -> [(RecordID, RecordValue)] {
+        let rows = try read { database in
+            let statement = try database.cachedStatement(
+                sql: """
+                    SELECT r.id, r.value FROM record_index AS i CROSS JOIN record AS r
+                    ON r.space = i.space AND r.collection = i.collection AND r.id = i.id
+                    WHERE i.space = ? AND i.collection = ? AND i.field = ?
+                    AND i.value BETWEEN ? AND ? ORDER BY i.value \(order) LIMIT ?
+                    """
+            )
+            statement.setUncheckedArguments([
+                space, collection, field, bounds.lowest, bounds.highest, limit,
+            ])
+            return try Row.fetchAll(statement).map { row -> (String, Data) in (row[0], row[1]) }
+        }
+        return rows.compactMap { text, data in
+            RecordID(text).map { ($0, cached(RecordKey(collection, $0), data)) }
+        }
+    }
+
+    private func page(
+        of space: Int64,
+        _ collection: String,
+        after id: String,
+        _ limit: Int
+    ) throws -> [NumberedRecord] {
+        try read { database in
+            let statement = try database.cachedStatement(
+                sql: """
+                    SELECT id, seq, value FROM record
+                    WHERE space = ? AND collection = ? AND id > ? ORDER BY id LIMIT ?
+                    """
+            )
+            statement.setUncheckedArguments([space, collection, id, limit])
+            return try Row.fetchAll(statement).compactMap { NumberedRecord($0, in: collection) }
+        }
+    }
+
+    private func numbered(_ key: RecordKey, in space: Int64) throws -> NumberedRecord? {
+        try read { database in
+            let statement = try database.cachedStatement(
+                sql: """
+                    SELECT id, seq, value FROM record
+                    WHERE space = ? AND collection = ? AND id = ?
+                    """
+            )
+            statement.setUncheckedArguments([space, key.collection, key.id.text])
+            return try Row.fetchOne(statement).flatMap { NumberedRecord($0, in: key.collection) }
+        }
+    }
+
+    /// Returns a record that was read, preferably one that has already been decoded.
+    private func cached(_ key: RecordKey, _ data: Data) -> RecordValue {
+        if let known = cache.value(key), let value = known { return value }
+        let value = RecordValue(json: data)
+        cache.set(value, bytes: data.count, for: key)
+        return value
+    }
+
     private func all(in space: Int64, _ collection: String) throws -> [(RecordID, RecordValue)] {
         try rows(
             "SELECT id, value FROM record WHERE space = ? AND collection = ? ORDER BY id",
@@ -114,13 +212,7 @@ extension RecordsFile {
             return try Row.fetchAll(statement).map { row -> (String, Data) in (row[0], row[1]) }
         }
         return rows.compactMap { text, data in
-            guard let id = RecordID(text) else { return nil }
-            let key = RecordKey(collection, id)
-            // Prefers a record that has already been decoded.
-            if let known = cache.value(key), let value = known { return (id, value) }
-            let value = RecordValue(json: data)
-            cache.set(value, bytes: data.count, for: key)
-            return (id, value)
+            RecordID(text).map { ($0, cached(RecordKey(collection, $0), data)) }
         }
     }
 
@@ -171,5 +263,19 @@ extension RecordsFile {
 
     func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
         try openConnections.reader.unsafeRead(body)
+    }
+}
+
+/// A record of the base with the feed's number of its last change.
+struct NumberedRecord: Sendable {
+    let key: RecordKey
+    let number: Int64
+    let value: RecordValue
+
+    fileprivate init?(_ row: Row, in collection: String) {
+        guard let id = RecordID(row[0] as String) else { return nil }
+        key = RecordKey(collection, id)
+        number = row[1]
+        value = RecordValue(json: row[2])
     }
 }

@@ -261,7 +261,7 @@ extension RecordsFile {
     }
 
     private func put(_ page: RecordPage, in space: Int64, _ database: Database) throws {
-        for change in page.changes {
+        for change in page.changes where change.key.collection != Switches.collection {
             guard let value = change.value else {
                 try RecordRow.remove(change.key, in: space, database)
                 continue

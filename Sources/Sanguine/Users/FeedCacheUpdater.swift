@@ -39,8 +39,16 @@ final class FeedCacheUpdater: Sendable {
         }
     }
 
-    init(balance: BalanceKeeper, cacheScope: CacheScope, queries: QueryCache) {
+    private let switches: SwitchBoard?
+
+    init(
+        balance: BalanceKeeper,
+        cacheScope: CacheScope,
+        queries: QueryCache,
+        switches: SwitchBoard? = nil
+    ) {
         (self.balance, self.cacheScope, self.queries) = (balance, cacheScope, queries)
+        self.switches = switches
     }
 
     /// Applies a change of the balance, a quota or the account, unless a later one was applied.
@@ -50,13 +58,16 @@ final class FeedCacheUpdater: Sendable {
     ///   - isReset: Whether the feed has started over, so that earlier numbers no longer apply.
     ///   - epoch: The epoch of its number; `nil` if the server did not name one.
     func apply(_ change: RecordChange, isReset: Bool = false, epoch: Epoch? = nil) {
+        // Switches have a number of their own, because they are the same in all feeds.
+        let isConfig = change.collection == Switches.collection
+        let seq = isConfig ? change.value?["revision"]?.integer ?? 0 : change.seq
         let isNew = newest.withLock { newest in
             let key = RecordKey(change.collection, change.id)
             newest.enter(epoch)
             var known = newest.numbers[key, default: 0]
             if change.collection == Self.accountCollection { known = max(known, newest.ownChange) }
-            guard isReset || change.seq >= known else { return false }
-            newest.numbers[key] = change.seq
+            guard isReset || seq >= known else { return false }
+            newest.numbers[key] = seq
             return true
         }
         guard isNew else { return }
@@ -74,6 +85,8 @@ final class FeedCacheUpdater: Sendable {
             queries?.set(value, for: .account, in: cacheScope)
             // The quotas do not contain the amounts that a plan raises.
             queries?.invalidate(.quotas)
+        case Switches.collection:
+            if let value = change.value { switches?.receive(value) }
         default: break
         }
     }

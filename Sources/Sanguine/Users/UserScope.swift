@@ -22,6 +22,7 @@ final class UserScope: Sendable {
     let feed: UserFeed
     let feedUpdater: FeedCacheUpdater
     let purchaseAnswers = PurchaseAnswers()
+    let threads: UserThreads
     let recordMutations: RecordMutationDriver
     let mutations: RemoteMutationDriver
     let uses: QuotaUses
@@ -84,13 +85,15 @@ final class UserScope: Sendable {
         )
         cacheScope = Self.cacheScope(services, store, call, [balance, QuotaSource(balance)])
         outbox = Self.outbox(services, folder, floor)
-        let carrier = FeedCacheUpdater(
-            balance: balance,
-            cacheScope: cacheScope,
-            queries: services.queries
-        )
+        let carrier = Self.feedUpdater(services, balance, cacheScope)
         feedUpdater = carrier
-        records = UserRecords(outbox, observers: services.records, carry: carrier.apply)
+        threads = Self.threads(services, folder, store, balance)
+        records = UserRecords(
+            outbox,
+            observers: services.records,
+            threads: threads,
+            carry: carrier.apply
+        )
         let server = configuration.server == nil ? nil : call
         recordMutations = RecordMutationDriver(records, server) { () throws(SanguineError) in
             try session.deviceId()
@@ -98,8 +101,15 @@ final class UserScope: Sendable {
         uses = QuotaUses(balance, services)
         mutations = RemoteMutationDriver(outbox, services, user: cacheScope, uses: uses)
         mutations.onAccountChange { carrier.changedAccount(at: $0) }
-        feed = UserFeed(records, server, pollInterval: configuration.recordPolling)
-        functions = FunctionCaller(call: call, balance: balance, services: services)
+        feed = UserFeed(records, server, pollInterval: configuration.recordPolling) {
+            [switches = services.switches] in switches.current.revision
+        }
+        functions = FunctionCaller(
+            call: call,
+            balance: balance,
+            services: services,
+            messages: threads.pending
+        )
         outbox.drive([.record: recordMutations, .remote: mutations])
         records.feed = feed
         mutations.onPurchase { [weak self] in self?.purchased($0, $1) }
@@ -132,10 +142,45 @@ final class UserScope: Sendable {
         let backend = services.cacheScope.attempts.backend.with(call)
         return CacheScope(
             store: store,
-            attempts: ReadAttempts(backend, services.configuration),
+            attempts: ReadAttempts(
+                backend,
+                services.configuration,
+                services.switches,
+                services.metrics.steps
+            ),
             sources: sources,
             queue: services.configuration.queue(EntryWriter.label)
         )
+    }
+
+    private static func feedUpdater(
+        _ services: ClientServices,
+        _ balance: BalanceKeeper,
+        _ cacheScope: CacheScope
+    ) -> FeedCacheUpdater {
+        FeedCacheUpdater(
+            balance: balance,
+            cacheScope: cacheScope,
+            queries: services.queries,
+            switches: services.switches
+        )
+    }
+
+    private static func threads(
+        _ services: ClientServices,
+        _ folder: UserFolders.Folder?,
+        _ store: ClientStore,
+        _ balance: BalanceKeeper
+    ) -> UserThreads {
+        let pending = PendingMessages(
+            store: store,
+            balance: balance,
+            configuration: services.configuration
+        )
+        let index = MessageIndex(folder: folder?.url) { [log = services.log] reason in
+            log.failure(reason)
+        }
+        return UserThreads(pending, index)
     }
 
     private static func outbox(
@@ -158,11 +203,13 @@ final class UserScope: Sendable {
     /// - Parameter isActive: Whether records were in use before this user.
     func start(isActive: Bool = false) {
         services.setZone(zone.current)
+        switched()
         let queries = services.queries
         let shown = [balance.query, ValueQuery<[Quota]>.quotas.erased]
         balance.onChange(
             BalanceKeeper.Handlers(
-                changed: { [weak queries, weak services] in
+                changed: { [weak queries, weak services, weak threads] in
+                    threads?.pending.balanceChanged()
                     for query in shown { queries?.entries.sourceChanged(query) }
                     services?.applyNow(shown.map(\.key))
                 },
@@ -182,6 +229,9 @@ final class UserScope: Sendable {
         resume(isActive: isActive)
         followDevice()
     }
+
+    /// Applies the current switches to the user's records.
+    func switched() { records.withhold(services.switches.current.switches.withheldMutations) }
 
     /// Follows the feed live if an observer needs it, the user is known and the feed can be live.
     func follow() { if feed.canBeLive, hasUser { feed.activate() } }
@@ -273,6 +323,7 @@ final class UserScope: Sendable {
         cacheScope.attempts.backend.authorizer.end(reason)
         balance.end(reason)
         functions.end(reason)
+        threads.end()
         ended.tell = { for tell in parts { tell() } }
         return ended
     }

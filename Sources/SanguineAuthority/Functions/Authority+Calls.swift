@@ -86,10 +86,11 @@ extension Authority {
         _ end: CallEnd,
         parts: Int64?,
         with changes: [Change],
-        recording records: CallRecords?
+        recording records: CallRecords?,
+        leaving message: MessageEnd? = nil
     ) async throws(Problem) -> Answer {
         let commands = calls
-        let records = records.map { CallRecording(changes: $0, sync: sync) }
+        let records = CallRecording(records, message, isInThread: call.isInThread, sync)
         return try await following(call.account) { account in
             commands.settle(
                 call.paid(by: account),
@@ -111,9 +112,10 @@ extension Authority {
         _ account: Identifier,
         _ submission: Submission<CallTerms>,
         recording records: CallRecords? = nil,
+        leaving message: MessageEnd? = nil,
         _ body: @escaping CallEnd.Body
     ) async throws(Problem) -> (Answer, run: Identifier?) {
-        let records = records.map { CallRecording(changes: $0, sync: sync) }
+        let records = CallRecording(records, message, isInThread: message != nil, sync)
         return try await perform(calls.answer(account, submission, recording: records, body))
     }
 
@@ -231,7 +233,7 @@ extension Authority {
                 group.addTask { [self] in
                     do throws(Problem) {
                         return .success(
-                            try await perform(calls.expire(hold), evenIfDeleted: true)
+                            try await expire(hold, evenEarly: false)
                         )
                     } catch {
                         return .failure(error)
@@ -282,7 +284,15 @@ extension Authority {
         if let run = row.run, try await interrupt(row, run, hold) { return true }
         guard id != nil else { return try await perform(calls.abandon(row)) }
         guard let hold else { return false }
-        return try await perform(calls.expire(hold, evenEarly: true), evenIfDeleted: true)
+        return try await expire(hold, evenEarly: true)
+    }
+
+    private func expire(_ hold: HoldRow, evenEarly: Bool) async throws(Problem) -> Bool {
+        let message = try await PartialAnswers(authority: self).end(of: hold)
+        return try await perform(
+            calls.expire(hold, evenEarly: evenEarly, leaving: message),
+            evenIfDeleted: true
+        )
     }
 
     /// Ends a streamed call of a crashed process: its stored parts are kept and charged.
@@ -302,12 +312,14 @@ extension Authority {
         var call = AcceptedCall(operation: run, account: row.account, key: row.key)
         call.hold = hold?.id
         call.quota = hold?.quota
+        call.isInThread = true
         let end = CallEnd.cut(
             charge: wasSent ? hold?.chargeWhenCut ?? 0 : 0,
             takesQuota: wasSent && hold?.quota?.isKeptWhenLost ?? false,
             .interrupted
         )
-        _ = try await settle(call, end, parts: count)
+        let message = MessageEnd(content: try await PartialAnswers(authority: self).text(of: run))
+        _ = try await settle(call, end, parts: count, with: [], recording: nil, leaving: message)
         return true
     }
 
@@ -348,6 +360,11 @@ extension Authority {
     private static let expiriesAtOnce = 64
 
     private var calls: CallCommands {
-        CallCommands(now: clock.now(), quotas: quota, spendingPerDay: settings.spendingPerDay)
+        CallCommands(
+            now: clock.now(),
+            quotas: quota,
+            spendingPerDay: settings.spendingPerDay,
+            sync: sync
+        )
     }
 }

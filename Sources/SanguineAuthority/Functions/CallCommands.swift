@@ -21,6 +21,8 @@ struct CallCommands: Sendable {
     let quotas: QuotaCommands
     /// The server's spending limit per day; `nil` for none.
     var spendingPerDay: Int64?
+    /// The rules for records, which calls in threads need.
+    var sync: SyncCommands?
 
     func start(
         _ account: Identifier,
@@ -30,61 +32,86 @@ struct CallCommands: Sendable {
         var keys = [Key.balance(account)] + Self.keys(quota?.name, account)
         if quota == nil { keys.append(.account(account)) }
         if submission.mayComeAgain { keys.append(.operation(account, key: submission.key)) }
-        return Command(keys: keys) { loaded throws(Problem) in
-            guard let balance = loaded.balance(account) else { throw .noAccount }
-            let row = loaded.operation(account, key: submission.key)
-            if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
-                return Decision(.replayed(Answer(answer, replayed: true), run: row?.run))
-            }
-            let terms = try submission.content.get()
-            var call = AcceptedCall(
-                operation: terms.operation,
-                account: account,
-                key: submission.key
-            )
-            let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
-            var draft = LedgerDraft(balance, now: now, rules: rules)
-            var rows: [Row] = []
-            var exhausted: Problem?
-            if let quota = terms.quota {
-                do throws(Problem) {
-                    var period = try period(taking: quota, of: account, loaded)
-                    period.seq = draft.nextNumber()
-                    call.quota = QuotaHold(of: quota, on: period.day)
-                    call.isUnlimited = quotas.isUnlimited(quota.name, loaded.account(account))
-                    rows.append(.quota(period))
-                } catch {
-                    guard error.code == .quotaExhausted, let tokens = quota.otherwise else {
-                        throw error
-                    }
-                    (call.tokensInstead, exhausted) = (tokens, error)
+        keys += Self.keys((try? submission.content.get())?.question, account)
+        return Command(
+            keys: keys,
+            reading: { loaded, reader throws(Problem) in
+                guard let balance = loaded.balance(account) else { throw .noAccount }
+                let row = loaded.operation(account, key: submission.key)
+                if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
+                    return Decision(.replayed(Answer(answer, replayed: true), run: row?.run))
                 }
+                let terms = try submission.content.get()
+                var call = AcceptedCall(
+                    operation: terms.operation,
+                    account: account,
+                    key: submission.key
+                )
+                let messages = try begin(&call, terms, loaded, reader)
+                let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
+                var draft = LedgerDraft(messages?.balance ?? balance, now: now, rules: rules)
+                var rows: [Row] = []
+                var exhausted: Problem?
+                if let quota = terms.quota {
+                    do throws(Problem) {
+                        var period = try period(taking: quota, of: account, loaded)
+                        period.seq = draft.nextNumber()
+                        call.quota = QuotaHold(of: quota, on: period.day)
+                        call.isUnlimited = quotas.isUnlimited(quota.name, loaded.account(account))
+                        rows.append(.quota(period))
+                    } catch {
+                        guard error.code == .quotaExhausted, let tokens = quota.otherwise else {
+                            throw error
+                        }
+                        (call.tokensInstead, exhausted) = (tokens, error)
+                    }
+                }
+                if terms.holds {
+                    let hold = try placed(terms, of: call, submission.labels, &draft, exhausted)
+                    rows.append(.hold(hold))
+                    call.hold = hold.id
+                }
+                if let problem = terms.unavailable { throw problem }
+                guard terms.isStoredFromStart else {
+                    call.record = submission.mayComeAgain ? .end(submission.fingerprint) : .nothing
+                    return Decision(.accepted(call))
+                }
+                rows.append(.operation(running(call, submission.fingerprint, run: terms.run)))
+                let changes = (messages?.changes ?? []) + draft.changes + rows.map(Change.put)
+                return Decision(.accepted(call), changes: changes)
             }
-            if terms.holds {
-                var new = HoldRow(of: call, terms, expiresAt: now + terms.life)
-                new.labels = submission.labels
-                let hold = try placed(new, in: &draft, exhausted)
-                rows.append(.hold(hold))
-                call.hold = hold.id
-            }
-            if let problem = terms.unavailable { throw problem }
-            guard terms.isStoredFromStart else {
-                call.record = submission.mayComeAgain ? .end(submission.fingerprint) : .nothing
-                return Decision(.accepted(call))
-            }
-            rows.append(.operation(running(call, submission.fingerprint, run: terms.run)))
-            let changes = draft.changes + rows.map(Change.put)
-            return Decision(.accepted(call), changes: changes)
-        }
+        )
     }
 
-    /// Returns the hold after it was placed.
+    /// Adds the messages of a call in a thread.
+    ///
+    /// - Returns: The changes; `nil` for a call without a thread.
+    private func begin(
+        _ call: inout AcceptedCall,
+        _ terms: CallTerms,
+        _ loaded: Loaded,
+        _ reader: any RecordReader
+    ) throws(Problem) -> PushDraft? {
+        guard let question = terms.question, let sync else { return nil }
+        call.isInThread = true
+        return try ThreadCommands(sync: sync)
+            .begin(question, of: terms.function, call.position, loaded, reader)
+    }
+
+    private static func keys(_ question: ThreadQuestion?, _ account: Identifier) -> [Key] {
+        question.map { ThreadCommands.keys(account, $0) } ?? []
+    }
+
+    /// Returns the hold of a call after it was placed.
     private func placed(
-        _ hold: HoldRow,
-        in draft: inout LedgerDraft,
+        _ terms: CallTerms,
+        of call: AcceptedCall,
+        _ labels: ChargeLabels,
+        _ draft: inout LedgerDraft,
         _ exhausted: Problem?
     ) throws(Problem) -> HoldRow {
-        var hold = hold
+        var hold = HoldRow(of: call, terms, expiresAt: now + terms.life)
+        hold.labels = labels
         do throws(Problem) {
             try draft.hold(&hold)
         } catch {
@@ -118,10 +145,10 @@ struct CallCommands: Sendable {
         recording records: CallRecording? = nil,
         _ body: @escaping CallEnd.Body
     ) -> Command<(Answer, run: Identifier?)> {
-        let position = OperationPosition(account: account, key: submission.key)
         let keys =
             [.balance(account), Key.operation(account, key: submission.key)]
             + (records?.keys(account) ?? [.account(account)])
+            + Self.keys((try? submission.content.get())?.question, account)
         return Command(
             keys: keys,
             reading: { loaded, reader throws(Problem) in
@@ -132,11 +159,18 @@ struct CallCommands: Sendable {
                 }
                 let terms = try submission.content.get()
                 let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
+                var call = AcceptedCall(
+                    operation: terms.operation,
+                    account: account,
+                    key: submission.key
+                )
+                let messages = try begin(&call, terms, loaded, reader)
                 let made = try records?.outcome(
-                    of: position,
-                    terms.operation,
+                    of: call,
                     .succeeded(charge: terms.hold, answer: body),
+                    atMost: terms.hold,
                     balance,
+                    after: messages,
                     loaded,
                     reader
                 )
@@ -156,7 +190,7 @@ struct CallCommands: Sendable {
                     // An answer without a change is not kept forever.
                     head: terms.hold > 0 || made?.isChange == true ? draft.balance.head : nil
                 )
-                let done = done(answer, at: position, submission.fingerprint, run: terms.run)
+                let done = done(answer, at: call.position, submission.fingerprint, run: terms.run)
                 return Decision(
                     (Answer(answer), run: terms.run),
                     changes: (made?.changes ?? []) + draft.changes + [.put(.operation(done))]
@@ -215,21 +249,44 @@ struct CallCommands: Sendable {
     /// Its hold may still be marked as sent, by a commit with an unknown outcome.
     func withdraw(_ call: AcceptedCall) -> Command<Void> {
         let operationKey = Key.operation(call.account, key: call.key)
-        return Command(keys: keys(of: call)) { loaded throws(Problem) in
-            guard let balance = loaded.balance(call.account) else { throw .noAccount }
-            guard loaded.operation(call.account, key: call.key)?.state == .running(hold: call.hold)
-            else { return Decision(()) }
-            var draft = LedgerDraft(balance, now: now)
-            var rows: [Row] = []
-            if let id = call.hold {
-                guard var hold = loaded.hold(id), hold.state == .open else { return Decision(()) }
-                release(&hold, &draft, &rows, loaded)
+        return Command(
+            keys: keys(of: call),
+            reading: { loaded, reader throws(Problem) in
+                guard let balance = loaded.balance(call.account) else { throw .noAccount }
+                guard
+                    loaded.operation(call.account, key: call.key)?.state
+                        == .running(hold: call.hold)
+                else { return Decision(()) }
+                var messages = try messages(of: call, loaded, reader)
+                try messages?.withdraw(call.position, at: now)
+                var draft = LedgerDraft(messages?.balance ?? balance, now: now)
+                var rows: [Row] = []
+                if let id = call.hold {
+                    guard var hold = loaded.hold(id), hold.state == .open else {
+                        return Decision(())
+                    }
+                    release(&hold, &draft, &rows, loaded)
+                }
+                return Decision(
+                    (),
+                    changes: (messages?.changes ?? []) + draft.changes + rows.map(Change.put)
+                        + [.delete(operationKey)]
+                )
             }
-            return Decision(
-                (),
-                changes: draft.changes + rows.map(Change.put) + [.delete(operationKey)]
-            )
+        )
+    }
+
+    /// Returns the changes of the records of a call in a thread; `nil` for any other call, and for
+    /// one of a deleted account.
+    private func messages(
+        of call: AcceptedCall,
+        _ loaded: Loaded,
+        _ reader: any RecordReader
+    ) throws(Problem) -> PushDraft? {
+        guard call.isInThread, let sync, loaded.account(call.account)?.state == .active else {
+            return nil
         }
+        return try sync.begin(call.account, loaded, reader)
     }
 
     /// Settles a call, and stores other changes with its end.
@@ -254,9 +311,9 @@ struct CallCommands: Sendable {
                 case .ended(let answer): return Decision(Answer(answer), changes: others)
                 }
                 let made = try records?.outcome(
-                    of: call.position,
-                    call.operation,
+                    of: call,
                     end,
+                    atMost: call.hold.flatMap { loaded.hold($0)?.amount } ?? 0,
                     balance,
                     loaded,
                     reader
@@ -339,59 +396,104 @@ struct CallCommands: Sendable {
     ///
     /// The early end requires that nothing is charged: the call was never sent, or a lost call is
     /// free.
-    func expire(_ due: HoldRow, evenEarly: Bool = false) -> Command<Bool> {
+    ///
+    /// - Parameters:
+    ///   - due: The hold.
+    ///   - evenEarly: Whether it may end before its expiry time.
+    ///   - message: The stored part of its call's answer; `nil` for a call without a thread.
+    /// - Returns: The command, which returns whether the hold has ended.
+    func expire(
+        _ due: HoldRow,
+        evenEarly: Bool = false,
+        leaving message: MessageEnd? = nil
+    ) -> Command<Bool> {
         var keys: [Key] = [.balance(due.account), .hold(due.id)]
         if let key = due.operation { keys.append(.operation(due.account, key: key)) }
         keys += Self.keys(due.quota?.name, due.account)
-        return Command(keys: keys) { loaded throws(Problem) in
-            guard let balance = loaded.balance(due.account),
-                var hold = loaded.hold(due.id), hold.state == .open,
-                evenEarly ? !hold.sent || hold.isFreeWhenLost : hold.expiresAt <= now
-            else { return Decision(false) }
-            var draft = LedgerDraft(balance, now: now)
-            var rows: [Row] = []
-            let charge = hold.sent ? hold.chargeWhenCut ?? hold.amount : 0
-            let keepsUnits = hold.sent && hold.quota?.isKeptWhenLost ?? false
-            let events = keepsUnits ? try keepUnits(of: hold, &rows, loaded) : []
-            if charge > 0 || keepsUnits {
-                capture(charge, &hold, &draft, &rows)
-                if !keepsUnits { giveUnitsBack(of: hold, &draft, &rows, loaded) }
-            } else {
-                release(&hold, &draft, &rows, loaded, as: .expire)
-            }
-            var changes = draft.changes + rows.map(Change.put) + events
-            if let key = due.operation,
-                var operation = loaded.operation(due.account, key: key),
-                operation.state == .running(hold: hold.id)
-            {
-                if hold.sent {
-                    operation.state = .done(
-                        Self.unanswered(
-                            charge,
-                            isFree: charge == 0 && !keepsUnits,
-                            isStreamed: operation.run != nil,
-                            draft.balance
-                        )
-                    )
-                    operation.at = now
-                    changes.append(.put(.operation(operation)))
+        if message != nil { keys += ThreadCommands.keys(due.account) }
+        return Command(
+            keys: keys,
+            reading: { loaded, reader throws(Problem) in
+                guard let balance = loaded.balance(due.account),
+                    var hold = loaded.hold(due.id), hold.state == .open,
+                    evenEarly ? !hold.sent || hold.isFreeWhenLost : hold.expiresAt <= now
+                else { return Decision(false) }
+                let charge = hold.sent ? hold.chargeWhenCut ?? hold.amount : 0
+                let keepsUnits = hold.sent && hold.quota?.isKeptWhenLost ?? false
+                let lost = CallEnd.cut(charge: charge, takesQuota: keepsUnits, .upstreamTooSlow)
+                let made = try ending(due, as: lost, message, balance, loaded, reader)
+                var draft = LedgerDraft(made?.balance ?? balance, now: now)
+                var rows: [Row] = []
+                let events = keepsUnits ? try keepUnits(of: hold, &rows, loaded) : []
+                if charge > 0 || keepsUnits {
+                    capture(charge, &hold, &draft, &rows)
+                    if !keepsUnits { giveUnitsBack(of: hold, &draft, &rows, loaded) }
                 } else {
-                    changes.append(.delete(.operation(due.account, key: key)))
+                    release(&hold, &draft, &rows, loaded, as: .expire)
                 }
+                var changes = (made?.changes ?? []) + draft.changes + rows.map(Change.put) + events
+                if let key = due.operation,
+                    var operation = loaded.operation(due.account, key: key),
+                    operation.state == .running(hold: hold.id)
+                {
+                    if hold.sent {
+                        operation.state = .done(
+                            Self.unanswered(
+                                charge,
+                                isFree: charge == 0 && !keepsUnits,
+                                isStreamed: operation.run != nil,
+                                draft.balance
+                            )
+                        )
+                        operation.at = now
+                        changes.append(.put(.operation(operation)))
+                    } else {
+                        changes.append(.delete(.operation(due.account, key: key)))
+                    }
+                }
+                return Decision(true, changes: changes)
             }
-            return Decision(true, changes: changes)
-        }
+        )
+    }
+
+    /// Returns the end of the answer of a lost call in a thread; `nil` for any other call.
+    private func ending(
+        _ hold: HoldRow,
+        as end: CallEnd,
+        _ message: MessageEnd?,
+        _ balance: BalanceRow,
+        _ loaded: Loaded,
+        _ reader: any RecordReader
+    ) throws(Problem) -> CallRecording.Outcome? {
+        guard let message, let sync, let key = hold.operation else { return nil }
+        var call = AcceptedCall(operation: hold.id, account: hold.account, key: key)
+        call.isInThread = true
+        return try CallRecording(nil, message, isInThread: true, sync)?
+            .outcome(of: call, end, atMost: hold.amount, balance, loaded, reader)
     }
 
     /// Deletes a free call of a crashed process.
+    ///
+    /// Its answer in a thread fails.
     func abandon(_ row: OperationRow) -> Command<Bool> {
         let key = Key.operation(row.account, key: row.key)
-        return Command(keys: [key]) { loaded in
-            guard loaded.operation(row.account, key: row.key)?.state == .running(hold: nil) else {
-                return Decision(false)
+        let keys = [key] + (sync == nil ? [] : ThreadCommands.keys(row.account))
+        return Command(
+            keys: keys,
+            reading: { loaded, reader throws(Problem) in
+                guard loaded.operation(row.account, key: row.key)?.state == .running(hold: nil)
+                else {
+                    return Decision(false)
+                }
+                let operation = Identifier(at: now)
+                var call = AcceptedCall(operation: operation, account: row.account, key: row.key)
+                call.isInThread = true
+                var messages = try messages(of: call, loaded, reader)
+                let end = MessageEnd(finishReason: ProblemCode.interrupted.rawValue)
+                try messages?.end(call.position, as: .failed, end, charged: 0, at: now)
+                return Decision(true, changes: (messages?.changes ?? []) + [.delete(key)])
             }
-            return Decision(true, changes: [.delete(key)])
-        }
+        )
     }
 }
 
@@ -450,6 +552,7 @@ extension CallCommands {
     private func keys(of call: AcceptedCall) -> [Key] {
         guard call.record != .nothing else { return [.balance(call.account)] }
         return [.balance(call.account), .operation(call.account, key: call.key)]
+            + (call.isInThread ? ThreadCommands.keys(call.account) : [])
             + (call.hold.map { [.hold($0)] } ?? [])
             + Self.keys(call.quota?.name, call.account)
     }

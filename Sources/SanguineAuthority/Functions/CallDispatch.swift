@@ -130,6 +130,7 @@ struct CallDispatch: Sendable {
             input: prepared.input,
             attachments: prepared.attachments,
             question: prepared.question,
+            context: prepared.context,
             identity: identity,
             profile: profile,
             sessionLife: authority.settings.refreshTokenLife,
@@ -150,16 +151,22 @@ struct CallDispatch: Sendable {
         if let own = prepared.records {
             records = await CallRecords(own, of: row.output, for: identity.account) { .failed($0) }
         }
+        var message: MessageEnd?
+        if terms.question != nil {
+            message = await MessageEnd(output: row.output, for: identity.account)
+        }
         let (answer, run) = try await authority.answer(
             identity.account,
             submission.with(.success(terms)),
-            recording: records
+            recording: records,
+            leaving: message
         ) { balance, quota in
             ResponseEncoder.result(row.output, charge, true, terms.operation, balance, quota)
         }
         // A replayed answer is returned in the parts of its run, which its readers may already
         // have.
         guard !answer.replayed else { return reply(answer, run: run, .replayed) }
+        makeTitle()
         let now = authority.clock.now()
         let origin = CallReply.Origin.cache(
             age: max(.zero, now - row.madeAt),
@@ -175,6 +182,16 @@ struct CallDispatch: Sendable {
         _ origin: CallReply.Origin
     ) -> CallReply {
         runner.reply(answer, run: run, origin, as: reader)
+    }
+
+    /// Starts to make a title for the thread of the call, if its function declares one.
+    @Sendable
+    private func makeTitle() {
+        guard rules.keepsHistory, let name = rules.titles,
+            let thread = try? submission.content.get().thread
+        else { return }
+        TitleMaker(runner: runner, function: name, identity: identity, address: address)
+            .begin(for: thread)
     }
 
     // MARK: - Leading a run
@@ -313,12 +330,20 @@ struct CallDispatch: Sendable {
     // MARK: - Acceptance
 
     private func terms(hold: Int64, operation: Identifier) -> CallTerms {
-        CallTerms(
+        var terms = CallTerms(
             operation: operation,
             function: function.name,
             hold: hold,
             life: authority.settings.holdLife
         )
+        if let request = try? submission.content.get(), let thread = request.thread {
+            terms.question = ThreadQuestion(
+                thread: thread,
+                content: MessageContent(request.input),
+                attachments: request.attachments ?? []
+            )
+        }
+        return terms
     }
 
     /// Returns the terms of a call that leads a run and is sent at once, unless it may have to
@@ -411,6 +436,7 @@ struct CallDispatch: Sendable {
             key: submission.key
         )
         if terms.holds { call.hold = terms.operation }
+        call.isInThread = terms.question != nil
         // The day does not matter, because the hold contains it.
         call.quota = terms.quota.map {
             QuotaHold(name: $0.name, day: CalendarDay(daysSince1970: 0), units: $0.units)
@@ -439,6 +465,7 @@ struct CallDispatch: Sendable {
             fingerprint: submission.fingerprint,
             price: rules.price,
             onAbandoned: countAbandoned(call, prepared),
+            onAnswered: makeTitle,
             cost: prepared.chargeWhenCut
         )
     }
@@ -470,8 +497,8 @@ extension CallTerms {
     var holds: Bool { hold > 0 || quota != nil }
 
     /// Whether the call is stored when it is accepted, because its hold must not be forgotten, nor
-    /// the fact that a reader may have received parts.
-    var isStoredFromStart: Bool { holds || run != nil }
+    /// the fact that a reader may have received parts, nor its question in a thread.
+    var isStoredFromStart: Bool { holds || run != nil || question != nil }
 }
 
 extension Problem {

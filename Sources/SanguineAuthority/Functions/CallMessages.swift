@@ -24,6 +24,8 @@ public struct CallTerms: Hashable, Sendable {
     ///
     /// It is checked last.
     public var unavailable: Problem?
+    /// The question, for a call in a thread; `nil` for any other call.
+    package var question: ThreadQuestion?
 
     /// Creates the terms.
     public init(
@@ -75,6 +77,10 @@ public struct AcceptedCall: Hashable, Sendable {
     public var record = Record.fromStart
     /// The language model that its run has asked last; `nil` if none was asked yet.
     public var model: String?
+    /// Whether the call has a question and an answer in a thread.
+    ///
+    /// Default: false.
+    package var isInThread = false
 
     /// The state of a call that is stored under its key.
     public enum Record: Hashable, Sendable {

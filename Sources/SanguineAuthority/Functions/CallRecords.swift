@@ -45,6 +45,52 @@ struct CallRecords: Sendable {
         }
     }
 
+    /// Makes the changes of a call that ends.
+    ///
+    /// - Parameters:
+    ///   - completed: The call.
+    ///   - operation: The id of its operation, which the mutations see.
+    ///   - end: Its end.
+    ///   - draft: The changes of the account's records so far.
+    /// - Returns: The end: a failure if the changes were refused.
+    /// - Throws: `overloaded` while an index is incomplete, or the storage's error: the call ends
+    ///   later.
+    fileprivate func apply(
+        _ completed: CompletedCall,
+        _ operation: Identifier,
+        _ end: CallEnd,
+        to draft: inout PushDraft
+    ) throws(Problem) -> CallEnd {
+        do {
+            try draft.run(try mutations(completed), as: operation)
+            try draft.dropTombstones()
+        } catch let index as IncompleteIndex {
+            throw .incomplete(index.name)
+        } catch let problem as Problem {
+            throw problem
+        } catch let error as StorageError {
+            throw Problem(error)
+        } catch {
+            return refused(Self.refusal(error).problem)
+        }
+        return end
+    }
+
+    private static func refusal(_ error: any Error) -> Refusal {
+        error as? Refusal
+            ?? Refusal(.mutatorFailed, "Fix the records of the function: they threw \(error).")
+    }
+}
+
+/// The changes of records at the end of a call, with the rules for records at that time: those of
+/// its function, and the end of its answer in a thread.
+struct CallRecording: Sendable {
+    /// The changes of the function; `nil` for none.
+    let changes: CallRecords?
+    /// The end of the answer; `nil` if it is not known.
+    let message: MessageEnd?
+    let sync: SyncCommands
+
     /// The changes of a call's end.
     struct Outcome {
         /// The end: a failure if the changes were refused.
@@ -57,78 +103,82 @@ struct CallRecords: Sendable {
         var isChange: Bool { !changes.isEmpty }
     }
 
-    /// Decides on the changes of a call that ends.
-    ///
-    /// - Parameters:
-    ///   - call: The call.
-    ///   - operation: The id of its operation, which the mutations see.
-    ///   - end: Its end.
-    ///   - balance: The balance of the account.
-    ///   - loaded: The account and its feed.
-    ///   - reader: The reader of records.
-    ///   - sync: The rules for records.
-    /// - Returns: The changes.
-    /// - Throws: `overloaded` while an index is incomplete, or the storage's error: the call ends
-    ///   later.
-    func outcome(
-        of call: OperationPosition,
-        _ operation: Identifier,
-        _ end: CallEnd,
-        _ balance: BalanceRow,
-        _ loaded: Loaded,
-        _ reader: any RecordReader,
-        _ sync: SyncCommands
-    ) throws(Problem) -> Outcome {
-        // A deleted account has no records.
-        guard case .succeeded = end, let row = loaded.account(call.account), row.state == .active
-        else { return Outcome(end: end, balance: balance) }
-        let completed = CompletedCall(
-            key: call.key,
-            account: row.profile(at: sync.now),
-            at: sync.now
-        )
-        var draft = try sync.begin(call.account, loaded, reader)
-        do {
-            try draft.run(try mutations(completed), as: operation)
-            try draft.dropTombstones()
-        } catch let index as IncompleteIndex {
-            throw .incomplete(index.name)
-        } catch let problem as Problem {
-            throw problem
-        } catch let error as StorageError {
-            throw Problem(error)
-        } catch {
-            return Outcome(end: refused(Self.refusal(error).problem), balance: balance)
-        }
-        return Outcome(end: end, balance: draft.balance, changes: draft.changes)
+    /// Returns the changes of a call; `nil` if it makes none.
+    init?(_ changes: CallRecords?, _ message: MessageEnd?, isInThread: Bool, _ sync: SyncCommands) {
+        guard changes != nil || isInThread else { return nil }
+        self.changes = changes
+        self.message = message
+        self.sync = sync
     }
-
-    private static func refusal(_ error: any Error) -> Refusal {
-        error as? Refusal
-            ?? Refusal(.mutatorFailed, "Fix the records of the function: they threw \(error).")
-    }
-}
-
-/// The changes of records of a call, with the rules for records at that time.
-struct CallRecording: Sendable {
-    let changes: CallRecords
-    let sync: SyncCommands
 
     /// The rows that the changes read.
     func keys(_ account: Identifier) -> [Key] { [.account(account), .feed(account)] }
 
     /// Decides on the changes of a call that ends.
     ///
-    /// - Throws: See ``CallRecords/outcome(of:_:_:_:_:_:_:)``.
+    /// - Parameters:
+    ///   - call: The call.
+    ///   - end: Its end.
+    ///   - most: The largest charge.
+    ///   - balance: The balance of the account.
+    ///   - begun: The changes so far; `nil` if there are none.
+    ///   - loaded: The account and its feed.
+    ///   - reader: The reader of records.
+    /// - Returns: The changes.
+    /// - Throws: `overloaded` while an index is incomplete, or the storage's error: the call ends
+    ///   later.
     func outcome(
-        of call: OperationPosition,
-        _ operation: Identifier,
+        of call: AcceptedCall,
         _ end: CallEnd,
+        atMost most: Int64,
         _ balance: BalanceRow,
+        after begun: PushDraft? = nil,
         _ loaded: Loaded,
         _ reader: any RecordReader
-    ) throws(Problem) -> CallRecords.Outcome {
-        try changes.outcome(of: call, operation, end, balance, loaded, reader, sync)
+    ) throws(Problem) -> Outcome {
+        // A deleted account has no records.
+        guard let row = loaded.account(call.account), row.state == .active else {
+            return Outcome(end: end, balance: balance)
+        }
+        var end = end
+        var draft: PushDraft
+        if let begun { draft = begun } else { draft = try sync.begin(call.account, loaded, reader) }
+        if let changes, case .succeeded = end {
+            let completed = CompletedCall(
+                key: call.key,
+                account: row.profile(at: sync.now),
+                at: sync.now
+            )
+            end = try changes.apply(completed, call.operation, end, to: &draft)
+        }
+        if call.isInThread {
+            let (state, message, charged) = end.message(message, atMost: most)
+            try draft.end(call.position, as: state, message, charged: charged, at: sync.now)
+        }
+        return Outcome(end: end, balance: draft.balance, changes: draft.changes)
+    }
+}
+
+extension CallEnd {
+    /// Returns the state of the answer in a thread, and its charge.
+    fileprivate func message(
+        _ made: MessageEnd?,
+        atMost most: Int64
+    ) -> (state: ChatMessage.State, MessageEnd, charged: Int64) {
+        switch self {
+        case .succeeded(let charge, _):
+            return (.complete, made ?? MessageEnd(), min(max(0, charge), most))
+        case .cut(let charge, let takesQuota, let problem):
+            let charged = min(max(0, charge), most)
+            let hasText = made?.content?.text.isEmpty == false
+            return (
+                charged > 0 || takesQuota || hasText ? .cut : .failed,
+                MessageEnd(content: made?.content, finishReason: problem.code.rawValue),
+                charged
+            )
+        case .failed(let problem):
+            return (.failed, MessageEnd(finishReason: problem.code.rawValue), 0)
+        }
     }
 }
 

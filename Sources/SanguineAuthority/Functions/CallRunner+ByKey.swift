@@ -73,7 +73,8 @@ extension CallRunner {
         await sharedRun.log.waitUntilStored(through: count)
         let end = RunEnd.cut(.callCancelled, wasSent: sharedRun.isSent)
         // If this settlement is not stored, there is no retry: the call continues with its run.
-        let settlement = call.settlement(end, parts: count)
+        let message = await services.message(of: call, end, parts: count)
+        let settlement = call.settlement(end, parts: count, leaving: message)
         let answer: Answer
         switch await services.persist(settlement) {
         case .success(let end): answer = try end.get()

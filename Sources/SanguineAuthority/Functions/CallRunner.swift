@@ -326,19 +326,22 @@ package final class CallRunner: Sendable {
         settings: [String: JSONValue] = [:]
     ) async throws(Problem) -> PreparedCall {
         try CallInput.check(request, function.rules)
-        guard request.thread == nil else {
-            throw Problem(.invalidContent, "Leave 'thread' out: the function keeps no history.")
+        var input = FunctionInput(request.input, settings: settings)
+        if let thread = request.thread {
+            guard function.rules.keepsHistory else {
+                throw Problem(.invalidContent, "Leave 'thread' out: the function keeps no history.")
+            }
+            input.history = try await ThreadHistory(authority: authority)
+                .context(of: thread, account, function.rules.history)
         }
         let judge = CallAttachments(function.rules, atMost: files.accountShare)
         let ids = try judge.ids(request.attachments ?? [])
-        guard !ids.isEmpty else {
-            return try function.prepare(FunctionInput(request.input, settings: settings))
+        if !ids.isEmpty {
+            input.attachments = try judge.check(ids, try await authority.blobs(ids, of: account))
         }
-        let files = try judge.check(ids, try await authority.blobs(ids, of: account))
-        var prepared = try function.prepare(
-            FunctionInput(request.input, attachments: files, settings: settings)
-        )
-        prepared.attachments = files
+        var prepared = try function.prepare(input)
+        prepared.attachments = input.attachments
+        prepared.context = input.history.fingerprint
         return prepared
     }
 

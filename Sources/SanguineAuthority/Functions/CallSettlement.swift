@@ -7,7 +7,13 @@ struct CallSettlement: Sendable {
     private enum Change: Sendable {
         /// Nothing has happened: the call is withdrawn.
         case withdraw(Problem)
-        case settle(CallEnd, parts: Int64?, with: [SanguineAuthority.Change], CallRecords?)
+        case settle(
+            CallEnd,
+            parts: Int64?,
+            with: [SanguineAuthority.Change],
+            CallRecords?,
+            MessageEnd?
+        )
     }
 
     /// The call.
@@ -26,12 +32,13 @@ struct CallSettlement: Sendable {
         parts: Int64?,
         with changes: [SanguineAuthority.Change],
         recording records: CallRecords? = nil,
+        leaving message: MessageEnd? = nil,
         bytes: Int
     ) {
         self.call = call
         self.fingerprint = fingerprint
         self.bytes = bytes + Self.overhead
-        change = .settle(end, parts: parts, with: changes, records)
+        change = .settle(end, parts: parts, with: changes, records, message)
     }
 
     /// Creates the withdrawal of a call, with the reason.
@@ -59,14 +66,15 @@ struct CallSettlement: Sendable {
         case .withdraw(let reason):
             try await authority.withdraw(call)
             return .failure(reason)
-        case .settle(let end, let parts, let changes, let records):
+        case .settle(let end, let parts, let changes, let records, let message):
             return .success(
                 try await authority.settle(
                     call,
                     end,
                     parts: parts,
                     with: changes,
-                    recording: records
+                    recording: records,
+                    leaving: message
                 )
             )
         }

@@ -31,6 +31,8 @@ package struct FunctionInput: Sendable {
     /// The account's settings that the answer depends on, as the function's cache declares: `null`
     /// for a setting that is not set, and no other members.
     package var settings: [String: JSONValue]
+    /// The last messages of the call's thread, oldest first, within the function's rules.
+    package var history: [ChatMessage] = []
 
     /// Creates the input.
     package init(
@@ -134,6 +136,8 @@ package struct PreparedCall: Sendable {
     /// The files of the call, which were found to belong to the account; calls with different files
     /// are different.
     package internal(set) var attachments: [BlobFacts] = []
+    /// A fingerprint of the context in the call's thread; `nil` if there is none.
+    package internal(set) var context: Fingerprint?
     /// A fingerprint of prompt, model and upstreams, for the cache key.
     ///
     /// Default: `nil`, because the answer depends only on the input.

@@ -5,9 +5,10 @@ import SanguineModel
 ///
 /// The key covers the function with its version, the audience, the condition of the lifetime (a
 /// day, a session, facts of the account), the input in its canonical form, the files of the call by
-/// their contents, and the function's question: prompt, model, upstreams. The audience is always
-/// included, so only the account itself can find its entries. An account follows the hash of the
-/// others, so that the entries of a merged guest can be moved to its account.
+/// their contents, the function's question: prompt, model, upstreams, and the context in a thread.
+/// The audience is always included, so only the account itself can find its entries. An account
+/// follows the hash of the others, so that the entries of a merged guest can be moved to its
+/// account.
 struct ResultKey: Hashable, Sendable {
     /// The SHA-256 of all of these, followed by the account of an answer that is not public.
     let bytes: [UInt8]
@@ -26,6 +27,7 @@ struct ResultKey: Hashable, Sendable {
     ///   - input: The part of the input that the function uses.
     ///   - attachments: The files of the call, in order. Default: none.
     ///   - question: A fingerprint of the function's question. Default: none.
+    ///   - context: A fingerprint of the context in a thread. Default: none.
     ///   - identity: The caller and its session.
     ///   - profile: The account's profile.
     ///   - sessionLife: The longest remaining life of a session.
@@ -36,6 +38,7 @@ struct ResultKey: Hashable, Sendable {
         input: JSONValue,
         attachments: [BlobFacts] = [],
         question: Fingerprint? = nil,
+        context: Fingerprint? = nil,
         identity: Identity,
         profile: Account,
         sessionLife: Duration,
@@ -79,8 +82,13 @@ struct ResultKey: Hashable, Sendable {
                 condition,
                 String(decoding: input.canonical, as: UTF8.self),
                 attachments.map(\.id).joined(separator: " "),
-                question.map { Data($0.bytes).base64EncodedString() } ?? ""
+                // Without a context, the key is that of earlier versions.
+                Self.text(question) + (context.map { " " + Self.text($0) } ?? "")
             ).bytes + (account?.bytes ?? [])
+    }
+
+    private static func text(_ fingerprint: Fingerprint?) -> String {
+        fingerprint.map { Data($0.bytes).base64EncodedString() } ?? ""
     }
 
     /// Returns the time at which an answer that was produced at a given moment expires.

@@ -260,6 +260,7 @@ extension RunServices {
         call.sharedRun.log.wakeAll()
         call.leave()
         calls.remove(call, isUnsettled: isUnsettled)
+        call.reportAnswer(result)
     }
 
     /// Settles a call with the end of its run, or withdraws it if nothing has happened.
@@ -283,7 +284,8 @@ extension RunServices {
             end,
             parts: call.sharedRun.log.count,
             with: changes,
-            recording: records
+            recording: records,
+            leaving: await message(of: call, end)
         )
         return await settle(settlement)
     }

@@ -40,6 +40,8 @@ final class RunningCall: Sendable {
     let cost: @Sendable (RunProgress) -> Int64
     /// Counts the call as abandoned, if their number is limited.
     private let onAbandoned: @Sendable () -> Void
+    /// Called when the call was answered.
+    private let onAnswered: @Sendable () -> Void
     /// Its result: the answer, or the reason why there is none.
     let ending = OneShotValue<Result<Answer, Problem>>()
 
@@ -64,6 +66,7 @@ final class RunningCall: Sendable {
         fingerprint: Fingerprint,
         price: Price,
         onAbandoned: @escaping @Sendable () -> Void = {},
+        onAnswered: @escaping @Sendable () -> Void = {},
         cost: @escaping @Sendable (RunProgress) -> Int64
     ) {
         self.call = call
@@ -76,6 +79,7 @@ final class RunningCall: Sendable {
         self.fingerprint = fingerprint
         self.price = price
         self.onAbandoned = onAbandoned
+        self.onAnswered = onAnswered
         self.cost = cost
         sharedRun.accepted(call.account)
     }
@@ -146,12 +150,14 @@ final class RunningCall: Sendable {
     ///   - parts: The number of parts of its answer, if it is streamed.
     ///   - changes: Further changes in the same commit. Default: none.
     ///   - records: Changes of records in the same commit. Default: none.
+    ///   - message: The end of its answer in a thread. Default: none.
     /// - Returns: The settlement to store.
     func settlement(
         _ end: RunEnd,
         parts: Int64,
         with changes: [Change] = [],
-        recording records: CallRecords? = nil
+        recording records: CallRecords? = nil,
+        leaving message: MessageEnd? = nil
     ) -> CallSettlement {
         guard let callEnd = self.end(end) else {
             var reason = Problem.noTurn
@@ -168,7 +174,8 @@ final class RunningCall: Sendable {
             parts: run == nil ? nil : parts,
             with: changes,
             recording: records,
-            bytes: bytes
+            leaving: message,
+            bytes: bytes + (message?.content?.bytes ?? 0)
         )
     }
 
@@ -180,6 +187,11 @@ final class RunningCall: Sendable {
             // A run that the server stops has no separate reason.
             isByCaller: problem.code == .callCancelled || sharedRun.cutReason != nil
         )
+    }
+
+    /// Reports the result of the call, if it is a complete answer.
+    func reportAnswer(_ result: Result<Answer, Problem>) {
+        if case .success(let answer) = result, answer.stored.status == 200 { onAnswered() }
     }
 
     /// Counts the call if its caller ends it without a charge after it was sent.

@@ -65,8 +65,10 @@ extension DocumentRow {
     var mergeFate: MergeFate {
         switch kind {
         case .verification, .moveCode, .quotaExhaustion: .ends
-        case .event, .removal, .merge, .identityToken, .deviceGrant, .guestCount: .stays
-        case .login, .mail, .purchase, .attempts, .attestation: .moves
+        case .event, .removal, .merge, .identityToken, .deviceGrant, .guestCount, .switches: .stays
+        case .login, .mail, .purchase, .attempts, .attestation, .threadRemoval,
+            .deletedThread:
+            .moves
         }
     }
 

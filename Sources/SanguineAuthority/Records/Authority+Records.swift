@@ -62,6 +62,12 @@ extension Authority {
         try query.apply(request, collection)
         try checkIndexes(of: query)
         let list = query.name
+        var thread: String?
+        if query.isOfThread, let id = request.conditions[ChatMessage.byThread.field]?.string {
+            thread = id
+            query.conditions = [:]
+            if let id = RecordID(id) { query.start(in: id) }
+        }
         if let text = request.cursor {
             query.after = try cursors.recordPosition(text, list: list, account: account)
         }
@@ -70,9 +76,10 @@ extension Authority {
             try await storage.records(asked)
         }
         var items: [RecordChange] = []
-        for row in found.records { items.append(try row.asItem()) }
+        let own = thread.map { id in found.records.prefix { ThreadHistory.thread(of: $0) == id } }
+        for row in own ?? found.records[...] { items.append(try row.asItem()) }
         var next: String?
-        if let last = found.next {
+        if let last = found.next, items.count == found.records.count {
             next = try cursors.text(last, list: list, account: account)
         }
         return ListPage(items: items, hasMore: next != nil, nextCursor: next)
@@ -120,7 +127,10 @@ extension Authority {
         return ListPage(items: items)
     }
 
-    private func checkIndexes(of query: RecordQuery) throws(Problem) {
+    /// Checks that the indexes of a query contain all records.
+    ///
+    /// - Throws: `overloaded`.
+    func checkIndexes(of query: RecordQuery) throws(Problem) {
         let incomplete = incompleteIndexes.all
         guard !incomplete.isEmpty else { return }
         for field in Set(query.conditions.keys).union([query.order].compactMap(\.self)).sorted() {

@@ -67,6 +67,10 @@ extension Authority {
         /// The operations whose results the reader asks for, at most
         /// ``WireLimits/operationsAsked``; `nil` for none.
         public var operations: [Identifier]?
+        /// The revision of the switches that the reader has; `nil` if it does not read them.
+        ///
+        /// If it is not the current one, the page begins with the switches.
+        public var config: Int64?
 
         /// Creates the request.
         public init(
@@ -74,13 +78,15 @@ extension Authority {
             limit: Int? = nil,
             horizon: Int64? = nil,
             epoch: Epoch? = nil,
-            operations: [Identifier]? = nil
+            operations: [Identifier]? = nil,
+            config: Int64? = nil
         ) {
             self.since = since
             self.limit = limit
             self.horizon = horizon
             self.epoch = epoch
             self.operations = operations
+            self.config = config
         }
     }
 
@@ -155,6 +161,7 @@ extension Authority {
             begunAt: read.begunAt(balance.head),
             isReset: read.isReset
         )
+        page.lead(with: switches.change(since: query.after, known: read.config))
         page.operations = read.operations?.map { id in
             slice.loaded.operation(account, key: id.description)?.result(id)
                 ?? PushResult(id: id, status: .unknown)

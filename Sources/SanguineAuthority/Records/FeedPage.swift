@@ -67,6 +67,11 @@ struct FeedPage: Sendable {
         if hasMore { next = max(entries.last?.through ?? 0, least) }
     }
 
+    /// Adds a change that takes no number of the feed and no room of the page.
+    mutating func lead(with entry: Entry?) {
+        if let entry { entries.insert(entry, at: 0) }
+    }
+
     /// Returns the page as a message.
     func answer() throws(Problem) -> PullAnswer {
         var changes: [RecordChange] = []

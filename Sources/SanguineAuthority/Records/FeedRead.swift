@@ -13,6 +13,8 @@ struct FeedRead: Sendable {
     let operations: [Identifier]?
     /// The epoch of the storage.
     let epoch: Epoch
+    /// The revision of the switches that the reader has; `nil` if it does not read them.
+    var config: Int64? { request.config }
 
     private let request: Authority.PullRequest
     private var isSecond = false

@@ -15,17 +15,20 @@ package enum LiveEvents {
             // Without the id, a reader that loses the connection here would skip the beginning.
             bytes += "event: reset\nid: \(id(0, answer))\ndata: {}\n\n".utf8
         }
+        let start = answer.reset ? 0 : number
         for (index, change) in answer.changes.enumerated() {
             bytes += "event: change\n".utf8
             let isLast = index + 1 == answer.changes.count
-            if isLast || answer.changes[index + 1].seq != change.seq {
+            let isEnd = isLast || answer.changes[index + 1].seq != change.seq
+            // Switches have the reader's own number.
+            if isEnd, change.seq > start {
                 bytes += "id: \(id(change.seq, answer))\n".utf8
             }
             bytes += "data: ".utf8
             bytes += ResponseEncoder.encode(LiveChange(change, head: answer.head))
             bytes += "\n\n".utf8
         }
-        let last = answer.changes.last?.seq ?? (answer.reset ? 0 : number)
+        let last = answer.changes.last?.seq ?? start
         if answer.next > last {
             // An id without an event moves the reader past numbers that have no records.
             bytes += "id: \(id(answer.next, answer))\n\n".utf8

@@ -126,6 +126,8 @@ struct PushDraft {
     private var lastRefusal: (problem: Problem, body: [UInt8])?
     private let settings: AuthoritySettings
     private let now: Timestamp
+    /// Whether the running changes are made by the user, or by a function.
+    private var isByUser = true
 
     init(
         balance: BalanceRow,
@@ -180,6 +182,26 @@ struct PushDraft {
         let edits = try edits(records.changes)
         try check(edits.count, edits.reduce(0) { $0 + ($1.value?.count ?? 0) })
         apply(edits)
+    }
+
+    /// Runs mutations of the server itself as one change.
+    ///
+    /// - Parameters:
+    ///   - mutations: The mutations.
+    ///   - operation: The id that they see as that of their operation.
+    ///   - isUnlimited: Whether records may exceed the limits of the account. Default: no.
+    /// - Throws: The error of a mutation, or the storage's error. Nothing was changed then.
+    mutating func write(
+        _ mutations: [any SystemMutation],
+        as operation: Identifier,
+        evenIfFull isUnlimited: Bool = false
+    ) throws {
+        let context = OperationContext(id: operation)
+        var records = Records(from: source, schema: source.schema, operation: context)
+        for mutation in mutations { try records.run(mutation) }
+        isByUser = false
+        defer { isByUser = true }
+        apply(try edits(records.changes, evenIfFull: isUnlimited))
     }
 
     /// Drops the oldest tombstones beyond the account's limit.
@@ -297,12 +319,15 @@ struct PushDraft {
         }
     }
 
-    private func edits(_ changes: [RecordKey: RecordValue?]) throws -> [Edit] {
+    private func edits(
+        _ changes: [RecordKey: RecordValue?],
+        evenIfFull isUnlimited: Bool = false
+    ) throws -> [Edit] {
         var edits: [Edit] = []
         for (key, value) in changes.sorted(by: { $0.key < $1.key }) {
             if let edit = try edit(key, to: value) { edits.append(edit) }
         }
-        try checkRoom(for: edits)
+        if !isUnlimited { try checkRoom(for: edits) }
         return edits
     }
 
@@ -391,6 +416,14 @@ struct PushDraft {
         return (json, fields)
     }
 
+    /// Has the messages of a deleted thread removed later.
+    private mutating func forget(_ deleted: RecordName) {
+        guard deleted.collection == ChatThread.collection.name else { return }
+        let account = balance.account
+        stored.append(.put(ThreadRemoval(account: account, thread: deleted.id)))
+        stored.append(.put(DeletedThread(account: account, thread: deleted.id, at: now)))
+    }
+
     private mutating func apply(_ edits: [Edit]) {
         let through = balance.head + Int64(edits.count)
         for edit in edits {
@@ -413,6 +446,7 @@ struct PushDraft {
             stored.append(.put(.record(row)))
             stored += edit.indexed.map(Change.index)
             changed += 1
+            if isByUser, edit.value == nil { forget(edit.name) }
         }
     }
 }

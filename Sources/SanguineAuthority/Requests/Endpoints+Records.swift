@@ -52,7 +52,8 @@ extension Endpoints {
             limit: try query.number("limit", from: 1).map { Int(clamping: $0) },
             horizon: try query.number("horizon"),
             epoch: try epoch(query),
-            operations: operations
+            operations: operations,
+            config: try query.number("config")
         )
     }
 
@@ -78,6 +79,13 @@ extension Endpoints {
             )
         }
         return place
+    }
+
+    /// Returns the revision of the switches that a live connection's reader has.
+    ///
+    /// - Throws: `malformed_request` for anything but a whole number.
+    package static func liveConfig(_ request: any WireRequest) throws(Problem) -> Int64? {
+        try request.query.number("config")
     }
 
     @Sendable

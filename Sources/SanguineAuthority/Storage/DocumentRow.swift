@@ -31,6 +31,12 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case guestCount = "guest_count"
     /// A key that a device has attested, and the sessions and challenges that used it.
     case attestation
+    /// A deleted thread whose messages remain to be removed.
+    case threadRemoval = "thread_removal"
+    /// A thread that its user has deleted.
+    case deletedThread = "deleted_thread"
+    /// The switches that all apps receive.
+    case switches
 }
 
 /// A row that is found by its kind and name, and stored as JSON.

@@ -1,25 +1,47 @@
 import ArgumentParser
 import Sanguine
+import SanguineServer
 
 /// `sanguine matrix`.
-struct MatrixCommand: ParsableCommand {
+struct MatrixCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "matrix",
-        abstract: "Show how each query of this client is stored: its storage matrix.",
-        discussion: "An app prints its own with 'print(client.matrix())'."
+        abstract: "Show where everything is stored, for how long and for which users.",
+        discussion: """
+            Reads the settings of a server as 'serve' does, and prints its functions and \
+            collections, and the queries that every client has. An app prints its own matrix, with \
+            its queries, by 'print(client.matrix())'.
+            """
     )
+
+    @OptionGroup var options: SettingsOptions
+
+    @Flag(help: "Print Markdown.")
+    var markdown = false
 
     @Flag(help: "Print JSON.")
     var json = false
 
-    // The matrix is computed from the declarations, without a request or a store.
-    static var matrix: StorageMatrix { StorageMatrix(declared: SanguineClient.builtInQueries) }
+    func validate() throws {
+        if markdown, json {
+            throw ValidationError("Pass either '--markdown' or '--json'.")
+        }
+    }
 
-    func run() throws {
+    /// Returns the matrix of a server's settings and of the client's own queries.
+    static func matrix(of settings: ServerSettings) -> StorageMatrix {
+        let queries = StorageMatrix(declared: SanguineClient.builtInQueries)
+        return StorageMatrix(rows: StorageMatrix(of: settings).rows + queries.rows)
+    }
+
+    func run() async throws {
+        let loaded = try await options.load()
+        for warning in loaded.warnings { Output.writeError("Warning: \(warning)") }
+        let matrix = Self.matrix(of: loaded.settings)
         if json {
-            try Output.write(json: Self.matrix)
+            try Output.write(json: matrix)
         } else {
-            try Output.write(Self.matrix.description)
+            try Output.write(markdown ? matrix.markdown : matrix.description)
         }
     }
 }

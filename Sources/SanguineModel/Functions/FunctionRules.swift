@@ -59,11 +59,20 @@ public struct FunctionRules: Hashable, Sendable {
     public var attachments: AttachmentRules?
     /// The limits of a call.
     public var limits: FunctionLimits
-    /// Whether calls belong to threads, whose history is stored.
+    /// Whether a call may name a thread, in which its question and its answer are stored.
     ///
-    /// Threads are not implemented yet: a server refuses to start with a function that needs them.
-    /// Default: no.
+    /// See ``ChatThread``. Default: no.
     public var keepsHistory: Bool
+    /// The part of a thread that a call receives as its context.
+    ///
+    /// This matters only with ``keepsHistory``.
+    public var history: HistoryRules
+    /// The name of the function that makes a title for a new thread, or `nil` for none.
+    ///
+    /// The server calls it once after the first answer of a thread, for the account and at its own
+    /// price; its input is `{"question", "answer"}`, both texts. A thread that the user named keeps
+    /// its title. This matters only with ``keepsHistory``. Default: none.
+    public var titles: String?
     /// The function's version.
     ///
     /// A new version invalidates the cached answers of earlier ones.
@@ -86,6 +95,8 @@ public struct FunctionRules: Hashable, Sendable {
         attachments: AttachmentRules? = nil,
         limits: FunctionLimits = FunctionLimits(),
         keepsHistory: Bool = false,
+        history: HistoryRules = HistoryRules(),
+        titles: String? = nil,
         version: String = "1",
         sameness: Sameness = .prompt
     ) {
@@ -97,6 +108,8 @@ public struct FunctionRules: Hashable, Sendable {
         self.attachments = attachments
         self.limits = limits
         self.keepsHistory = keepsHistory
+        self.history = history
+        self.titles = titles
         self.version = version
         self.sameness = sameness
     }

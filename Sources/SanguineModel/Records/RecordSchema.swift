@@ -5,7 +5,8 @@
 /// ```
 ///
 /// The predefined mutations `record.create`, `record.set`, `record.increment` and `record.delete`
-/// are always included.
+/// are always included, as are the threads of an account: ``ChatThread``, ``ChatMessage`` and the
+/// mutations `thread.rename`, `thread.set` and `thread.delete`.
 public struct RecordSchema: Sendable {
     private var collections: [String: RecordCollection] = [:]
     private var mutations: [String: any RecordMutation.Type] = [:]
@@ -33,7 +34,8 @@ public struct RecordSchema: Sendable {
     public init(collections: [RecordCollection], mutations: [any RecordMutation.Type] = []) {
         for type: any RecordMutation.Type in [
             CreateRecord.self, SetFields.self, IncrementField.self, DeleteRecord.self,
-        ] { self.mutations[type.name] = type }
+        ] + Self.systemMutations { self.mutations[type.name] = type }
+        for type in Self.systemRecords { add(type.collection, of: type) }
         for collection in collections { add(collection) }
         register(mutations)
     }
@@ -107,9 +109,15 @@ public struct RecordSchema: Sendable {
         collection.isMemberName ? owners[collection] : nil
     }
 
-    /// All collections, sorted by name.
+    /// All collections, sorted by name, including those of the library, such as `$threads`.
     public var allCollections: [RecordCollection] {
         collections.values.sorted { $0.name < $1.name }
+    }
+
+    /// The collections that the app declares, sorted by name.
+    public var declaredCollections: [RecordCollection] {
+        let system = Self.systemRecords.map { $0.collection }
+        return allCollections.filter { !system.contains($0) }
     }
 
     /// Returns the mutation with the name, or `nil` if it is not declared.
@@ -118,7 +126,9 @@ public struct RecordSchema: Sendable {
     }
 
     /// Errors in the declarations, as sentences; empty if there are none.
-    public var faults: [String] { allCollections.compactMap(\.fault) + unsendable + duplicates }
+    public var faults: [String] {
+        declaredCollections.compactMap(\.fault) + unsendable + duplicates
+    }
 
     private var unsendable: [String] {
         let length = WireLimits.mutatorNameCharacters

@@ -23,6 +23,8 @@ public struct Records {
 
     let schema: RecordSchema
     private let source: any RecordSource
+    /// Whether the running mutation may change system collections.
+    private var mayChangeSystem = false
 
     /// Begins a transaction.
     ///
@@ -41,6 +43,8 @@ public struct Records {
     /// - Throws: ``Refusal`` if the operation cannot be applied, or the error that the storage
     ///   threw.
     public mutating func run(_ mutation: some RecordMutation) throws {
+        mayChangeSystem = mutation is any SystemMutation
+        defer { mayChangeSystem = false }
         do {
             try mutation.apply(to: &self)
         } catch {
@@ -267,6 +271,16 @@ public struct Records {
             fail(
                 .collectionUnknown,
                 "Declare the collection '\(key.collection)' before it is used."
+            )
+            return false
+        }
+        guard mayChangeSystem || !RecordCollection.isSystem(name: key.collection) else {
+            fail(
+                .invalidContent,
+                """
+                Change '\(key.collection)' by calls and by 'thread.rename', 'thread.set' and \
+                'thread.delete' only.
+                """
             )
             return false
         }

@@ -77,6 +77,19 @@ public struct RecordCollection: Hashable, Sendable {
         onMerge = rule
     }
 
+    /// Declares a collection of the library, whose name begins with `$`.
+    ///
+    /// Only mutations of the library and the server itself change its records.
+    init(system name: String, indexes: [String]) {
+        self.name = name
+        access = .owner
+        self.indexes = indexes
+        onMerge = .newer
+    }
+
+    /// Whether the name is reserved for collections of the library.
+    package static func isSystem(name: String) -> Bool { name.utf8.first == UInt8(ascii: "$") }
+
     /// Whether the server sets the creation time of records, so that a client cannot put its
     /// records on top of a list that others read.
     package var isStamped: Bool { access == .everyone && indexes.contains("createdAt") }

@@ -213,9 +213,10 @@ public struct FunctionDescription: Hashable, Codable, Sendable {
 public struct FunctionRequest<Input: Codable & Sendable>: Codable, Sendable {
     /// The input of the function.
     public var input: Input
-    /// The thread that the call continues.
+    /// The thread that the call continues, see ``ChatThread``.
     ///
-    /// Default: none. Threads are not implemented yet, and a call with one is refused.
+    /// The client creates the id; the first call in a thread begins it. Default: none. A function
+    /// that keeps no history refuses it.
     public var thread: Identifier?
     /// The ids of the attached blobs.
     ///

@@ -23,7 +23,8 @@ struct ModelFunction: MeteredFunction {
 
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
         let question = try read(input)
-        let (prompt, files) = (question.prompt, input.attachments)
+        let prompt = question.prompt.continuing(input.history)
+        let files = input.attachments
         var call = model.prepared(
             question.input,
             rules,
@@ -274,6 +275,19 @@ public struct Prompt: Hashable, Sendable, ExpressibleByStringInterpolation {
 
     /// Creates a prompt of one user turn.
     public init(stringLiteral value: String) { self.init(value) }
+
+    /// Returns the prompt with the last messages of its thread, after the turns of the system that
+    /// it begins with.
+    func continuing(_ history: [ChatMessage]) -> Prompt {
+        guard !history.isEmpty else { return self }
+        let place = messages.firstIndex { $0.role != .system } ?? messages.endIndex
+        var prompt = self
+        prompt.messages.insert(
+            contentsOf: history.map { .init($0.role == .user ? .user : .assistant, $0.promptText) },
+            at: place
+        )
+        return prompt
+    }
 
     /// The size of the text in bytes, which limits its tokens.
     var bytes: Int { messages.reduce(0) { $0 + $1.textBytes } }

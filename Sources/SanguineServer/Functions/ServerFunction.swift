@@ -278,6 +278,9 @@ public struct FunctionRun<Call: FunctionCall>: Sendable {
     /// The members of the account's settings on which the answer depends, as the cache declares
     /// them with `untilChange(of:)`; `null` for a member that is not set.
     public var settings: [String: JSONValue] { context.settings }
+    /// The last messages of the call's thread, oldest first, within `FunctionRules.history`; empty
+    /// for a call without a thread.
+    public let history: [ChatMessage]
     let context: CallContext
 
     /// Adds a part to a streamed answer, and suspends while too many parts are not stored yet.
@@ -329,7 +332,7 @@ private struct ComputedFunction<Call: FunctionCall>: MeteredFunction {
 
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
         let (value, heeded) = try members.read(input.value)
-        let files = input.attachments
+        let (files, history) = (input.attachments, input.history)
         let price = rules.price.amount
         return PreparedCall(
             input: heeded,
@@ -344,6 +347,7 @@ private struct ComputedFunction<Call: FunctionCall>: MeteredFunction {
                     input: value,
                     account: context.account,
                     attachments: files.map { .init(facts: $0, context: context) },
+                    history: history,
                     context: context
                 )
                 let output = try await inTime { try await compute(run) }

@@ -18,6 +18,7 @@ struct AdminRoutes: Sendable {
         let admin = routes.group("admin/v1").add(middleware: self.admin)
         AdminAccountRoutes(authority: authority, gate: gate, calls: calls).add(to: admin)
         AdminLedgerRoutes(authority: authority, gate: gate).add(to: admin)
+        AdminSwitchRoutes(authority: authority, gate: gate, calls: calls).add(to: admin)
     }
 
     @Sendable

@@ -18,7 +18,11 @@ struct LiveRoutes: Sendable {
     private func live(_ request: Request, _ context: ServerContext) async throws -> Response {
         let wire = gate.wire(request, context)
         let place = try Endpoints.livePosition(wire)
-        let position = FeedPosition(number: place.number, epoch: place.epoch)
+        let position = FeedPosition(
+            number: place.number,
+            epoch: place.epoch,
+            config: try Endpoints.liveConfig(wire)
+        )
         let pass =
             if let ticket = wire.query["ticket"] {
                 try await gate.admission.live(wire, try redeem(ticket, wire))

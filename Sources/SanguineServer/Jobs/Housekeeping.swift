@@ -57,6 +57,10 @@ struct Housekeeping: Service {
                     () async throws(Problem) in
                     try await calls.removeDeleted(limit: Self.removalSteps)
                 }
+                await attempt("The messages of a deleted thread could not be removed") {
+                    () async throws(Problem) in
+                    try await authority.removeDeletedThreads(limit: Self.removalSteps)
+                }
                 await attempt("Expired grants could not be removed") {
                     () async throws(Problem) in
                     try await authority.expireGrants()

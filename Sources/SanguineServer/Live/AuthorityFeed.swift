@@ -10,6 +10,8 @@ struct AuthorityFeed: FeedReading {
         after position: FeedPosition,
         limit: Int
     ) async throws(Problem) -> FeedPart {
+        // Read first: switches that change in the meantime are sent once more.
+        let config = authority.switches.revision
         let answer = try await authority.pull(
             account,
             Authority.PullRequest(
@@ -17,10 +19,11 @@ struct AuthorityFeed: FeedReading {
                 limit: limit,
                 // A reader whose horizon is still kept need not get past it in one page.
                 horizon: position.horizon ?? 0,
-                epoch: position.epoch
+                epoch: position.epoch,
+                config: position.config
             )
         )
         let horizon = answer.hasMore ? answer.horizon ?? position.horizon : answer.horizon
-        return FeedPart(answer: answer, horizon: horizon)
+        return FeedPart(answer: answer, horizon: horizon, config: config)
     }
 }

@@ -10,6 +10,9 @@ struct FeedPosition: Hashable, Sendable {
     ///
     /// A page of another epoch starts with a reset.
     var epoch: Epoch?
+    /// The revision of the switches that the reader has; `nil` if it specified none and has not
+    /// read yet.
+    var config: Int64?
 }
 
 /// Reads an account's feed, for pulls and for live connections alike.
@@ -30,4 +33,6 @@ struct FeedPart: Sendable {
     var answer: PullAnswer
     /// The horizon at the same time; `nil` if all deletions are known.
     var horizon: Int64?
+    /// The revision of the switches that the reader has afterwards.
+    var config: Int64?
 }

@@ -16,11 +16,15 @@ final class LiveAccount: Sendable {
         let number: UInt64
         /// The newest committed number that was known when the read began.
         let head: Int64
+        /// The number of changes of the switches when the read began.
+        let switched: UInt64
         let task: Task<Result<LivePage, Problem>, Never>
     }
 
     private struct Guarded {
         var head: Int64 = 0
+        /// The number of changes of the switches.
+        var switched: UInt64 = 0
         var isWaking = false
         var connections: [ObjectIdentifier: LiveConnection] = [:]
         var reads: [FeedPosition: Read] = [:]
@@ -58,8 +62,21 @@ final class LiveAccount: Sendable {
     /// Returns at once, because the client that made the change waits for it. Several commits
     /// before the connections are woken wake them once.
     func committed(_ head: Int64) {
+        change { $0.head = max($0.head, head) }
+    }
+
+    /// Wakes the connections after a change of the switches.
+    func switched() {
+        change { guarded in
+            guarded.switched += 1
+            // They lead to positions with the former switches.
+            guarded.pages = LivePages()
+        }
+    }
+
+    private func change(_ body: (inout Guarded) -> Void) {
         let mustWake = guarded.withLock { guarded in
-            guarded.head = max(guarded.head, head)
+            body(&guarded)
             guard !guarded.isWaking, !guarded.connections.isEmpty else { return false }
             guarded.isWaking = true
             return true
@@ -79,12 +96,19 @@ final class LiveAccount: Sendable {
     func page(after position: FeedPosition) async throws(Problem) -> LivePage {
         let (page, read) = guarded.withLock { guarded -> (LivePage?, Read?) in
             if let page = guarded.pages.page(after: position) { return (page, nil) }
-            if let read = guarded.reads[position], read.head >= guarded.head { return (nil, read) }
+            if let read = guarded.reads[position], read.head >= guarded.head,
+                read.switched == guarded.switched
+            {
+                return (nil, read)
+            }
             guarded.lastRead += 1
             let number = guarded.lastRead
             // In a separate task, so that a connection that ends does not cancel it for the others.
-            let task = Task { [self] in await self.read(number, after: position) }
-            let read = Read(number: number, head: guarded.head, task: task)
+            let switched = guarded.switched
+            let task = Task { [self] in
+                await self.read(number, after: position, switched: switched)
+            }
+            let read = Read(number: number, head: guarded.head, switched: switched, task: task)
             guarded.reads[position] = read
             return (nil, read)
         }
@@ -95,7 +119,8 @@ final class LiveAccount: Sendable {
 
     private func read(
         _ number: UInt64,
-        after position: FeedPosition
+        after position: FeedPosition,
+        switched: UInt64
     ) async -> Result<LivePage, Problem> {
         let result: Result<LivePage, Problem>
         do throws(Problem) {
@@ -106,7 +131,8 @@ final class LiveAccount: Sendable {
         }
         guarded.withLock { guarded in
             if guarded.reads[position]?.number == number { guarded.reads[position] = nil }
-            if case .success(let page) = result { guarded.pages.add(page) }
+            guard guarded.switched == switched, case .success(let page) = result else { return }
+            guarded.pages.add(page)
         }
         return result
     }

@@ -135,9 +135,22 @@ final class LiveHub: Sendable {
         gauge.decrement()
     }
 
+    /// Wakes and ends connections after changes of the authority's data.
+    func follow(_ authority: Authority) {
+        authority.onHead { [self] account, head in committed(account, head: head) }
+        authority.switches.onChange { [self] in switched() }
+        authority.tokens.onEnd { [self] account in accessEnded(account) }
+    }
+
     /// Wakes the connections of an account after a commit.
     func committed(_ account: Identifier, head: Int64) {
         guarded.withLock { $0.accounts[account]?.account }?.committed(head)
+    }
+
+    /// Wakes all connections after a change of the switches.
+    func switched() {
+        let accounts = guarded.withLock { $0.accounts.values.map(\.account) }
+        for account in accounts { account.switched() }
     }
 
     /// Ends the connections of an account whose sessions have ended.

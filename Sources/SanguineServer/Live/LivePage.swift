@@ -18,7 +18,11 @@ struct LivePage: Sendable {
     init(_ part: FeedPart, after position: FeedPosition) {
         let answer = part.answer
         after = position
-        next = FeedPosition(number: answer.next, horizon: part.horizon)
+        next = FeedPosition(
+            number: answer.next,
+            horizon: part.horizon,
+            config: part.config
+        )
         hasMore = answer.hasMore
         events = answer.changes.count + (answer.reset ? 1 : 0)
         bytes = ByteBuffer(bytes: LiveEvents.bytes(of: answer, after: position.number))

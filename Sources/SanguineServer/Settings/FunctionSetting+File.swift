@@ -77,6 +77,14 @@ extension FunctionSetting {
         case drains = "limits.drains"
         /// The time limit of a run. Default: the upstream's.
         case timeout = "limits.timeout"
+        /// Whether a call may name a thread, which stores its question and answer. Default: false.
+        case keepsHistory
+        /// The maximum size of a thread's context, in the upstream's tokens. Default: 4,000.
+        case historyTokens = "history.tokens"
+        /// The maximum number of messages of a thread's context. Default: 40.
+        case historyMessages = "history.messages"
+        /// The function that makes a title for a new thread. Default: none.
+        case titles
 
         static let amounts = 0...WireLimits.amount
         static let counterparts = 1...WireLimits.amount
@@ -86,6 +94,8 @@ extension FunctionSetting {
         static let minimums: ClosedRange<Int64> = 0...32
         static let bytes: ClosedRange<Int64> = 1...(1 << 28)
         static let tokens: ClosedRange<Int64> = 1...10_000_000
+        static let contextTokens: ClosedRange<Int64> = 0...1_000_000
+        static let contextMessages: ClosedRange<Int64> = 0...100
         static let times: ClosedRange<Duration> = .milliseconds(10) ... .seconds(3_600)
         static let lives: ClosedRange<Duration> = .seconds(1) ... .seconds(10 * 366 * 86_400)
         static let promptCharacters = 32_768
@@ -103,18 +113,9 @@ extension FunctionSetting {
         public var allowed: String {
             switch self {
             case .kind: FunctionSetting.Kind.allCases.map(\.rawValue).joined(separator: ", ")
-            case .price:
-                "a whole number from 0 to \(WireLimits.amount); not needed with a 'quota', or with "
-                    + "perMillionInput and perMillionOutput for a function of kind upstream"
-            case .perMillionInput, .perMillionOutput, .atLeast:
-                "a whole number from 0 to \(WireLimits.amount), without 'price', for a function "
-                    + "of kind upstream"
-            case .perMillionCachedInput, .perMillionReasoning:
-                "a whole number from 0 to \(WireLimits.amount), with perMillionInput and "
-                    + "perMillionOutput; the price of tokens that the upstream reports as cached "
-                    + "input or as reasoning"
-            case .cachedPrice:
-                "a whole number from 0 to \(WireLimits.amount), for a function with a 'cache'"
+            case .price, .perMillionInput, .perMillionOutput, .perMillionCachedInput,
+                .perMillionReasoning, .atLeast, .cachedPrice:
+                allowedPrice
             case .quota: "the name of one of 'quotas'"
             case .quotaUnits: "a whole number from 1 to 1000000, with a 'quota'"
             case .quotaOtherwise:
@@ -155,6 +156,29 @@ extension FunctionSetting {
             case .drains:
                 "a whole number from 1 to 1000000; further streams without a reader are cancelled"
             case .timeout: "a duration from 10ms to 1h"
+            case .keepsHistory:
+                "true, false; with the audience public only if 'history.messages' is 0"
+            case .historyTokens: "a whole number from 0 to 1000000, with 'keepsHistory'"
+            case .historyMessages:
+                "a whole number from 0 (no context, so that a repeated question has a cached "
+                    + "answer) to 100, with 'keepsHistory'"
+            case .titles:
+                "the name of another function without titles, whose input has no members except "
+                    + "'question' and 'answer'; with 'keepsHistory'"
+            }
+        }
+
+        private var allowedPrice: String {
+            let amount = "a whole number from 0 to \(WireLimits.amount)"
+            return switch self {
+            case .price:
+                "\(amount); not needed with a 'quota', or with perMillionInput and "
+                    + "perMillionOutput for a function of kind upstream"
+            case .cachedPrice: "\(amount), for a function with a 'cache'"
+            case .perMillionCachedInput, .perMillionReasoning:
+                "\(amount), with perMillionInput and perMillionOutput; the price of tokens that "
+                    + "the upstream reports as cached input or as reasoning"
+            default: "\(amount), without 'price', for a function of kind upstream"
             }
         }
     }
@@ -222,6 +246,7 @@ private struct FunctionReader {
         rules.version = members[.version] ?? "1"
         rules.attachments = attachments()
         rules.limits = limits()
+        readHistory(&rules)
         checkCompany(rules)
         guard let kind else { return nil }
         var setting = FunctionSetting(name: name, kind: kind, rules: rules)
@@ -348,6 +373,21 @@ private struct FunctionReader {
             limits.timeout = timeout
         }
         return limits
+    }
+
+    private mutating func readHistory(_ rules: inout FunctionRules) {
+        rules.keepsHistory = flag(.keepsHistory) ?? false
+        if let tokens = integer(.historyTokens, Field.contextTokens) {
+            rules.history.tokens = Int(tokens)
+        }
+        if let messages = integer(.historyMessages, Field.contextMessages) {
+            rules.history.messages = Int(messages)
+        }
+        rules.titles = members[.titles]
+        guard !rules.keepsHistory else { return }
+        for field in [Field.historyTokens, .historyMessages, .titles] where members[field] != nil {
+            refuse(field)
+        }
     }
 
     /// Refuses members that have no effect in combination with the others.

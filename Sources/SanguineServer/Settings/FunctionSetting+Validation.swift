@@ -78,7 +78,7 @@ extension FunctionRules {
 
     /// The problems of the rules, declared in the settings or in code.
     var faults: [Fault] {
-        faultsOfPrice + faultsOfCache + faultsOfLimits
+        faultsOfPrice + faultsOfCache + faultsOfLimits + faultsOfHistory
     }
 
     private var faultsOfPrice: [Fault] {
@@ -152,8 +152,23 @@ extension FunctionRules {
                 faults.append(Fault(field: .attachmentTypes, value: ""))
             }
         }
-        if keepsHistory {
-            faults.append(Fault(field: .kind, value: "keepsHistory, which is not supported yet"))
+        return faults
+    }
+
+    private var faultsOfHistory: [Fault] {
+        typealias Field = FunctionSetting.Field
+        var faults: [Fault] = []
+        let (tokens, messages) = (Int64(history.tokens), Int64(history.messages))
+        if !Field.contextTokens.contains(tokens) {
+            faults.append(Fault(field: .historyTokens, value: String(tokens)))
+        }
+        if !Field.contextMessages.contains(messages) {
+            faults.append(Fault(field: .historyMessages, value: String(messages)))
+        }
+        if !keepsHistory, let titles { faults.append(Fault(field: .titles, value: titles)) }
+        // An answer that depends on the thread of one account must not be shared.
+        if keepsHistory, cache.audience != .account, messages > 0 {
+            faults.append(Fault(field: .keepsHistory, value: "true with the audience public"))
         }
         return faults
     }
@@ -196,6 +211,10 @@ extension FunctionSetting {
         case .repeatsPerMinute: rules.limits.repeatsPerMinute.map { String($0) }
         case .drains: rules.streams ? String(rules.limits.drains) : nil
         case .timeout: rules.limits.timeout.map(DurationText.text)
+        case .keepsHistory: rules.keepsHistory ? "true" : nil
+        case .historyTokens: rules.keepsHistory ? String(rules.history.tokens) : nil
+        case .historyMessages: rules.keepsHistory ? String(rules.history.messages) : nil
+        case .titles: rules.titles
         }
     }
 

@@ -7,11 +7,21 @@ extension ServerSettings {
     /// Validates all settings.
     ///
     /// - Throws: ``SettingsError`` with all problems.
-    public func validate() throws(SettingsError) { try validate(with: []) }
+    public func validate() throws(SettingsError) { try validate(with: [], isComplete: false) }
 
     /// Validates all settings, and the functions registered in code.
-    func validate(with functions: [ServerFunction]) throws(SettingsError) {
+    ///
+    /// - Parameters:
+    ///   - functions: The functions registered in code.
+    ///   - isComplete: Whether there are no others, which settings may name. Default: yes.
+    /// - Throws: ``SettingsError`` with all problems.
+    func validate(
+        with functions: [ServerFunction],
+        isComplete: Bool = true
+    ) throws(SettingsError) {
         var problems = self.problems
+        problems += TitleFunctions(self.functions, functions).faults(isComplete: isComplete)
+            .map { .unusable(reason: $0) }
         let names = self.functions.map(\.name) + functions.map(\.name)
         problems += functions.flatMap(\.faults).map { .unusable(reason: $0) }
         let quotas = Set(self.quotas.map(\.name))

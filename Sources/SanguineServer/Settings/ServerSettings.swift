@@ -420,7 +420,7 @@ public struct ServerSettings: Hashable, Sendable {
     ///
     /// The first record of a collection fixes its access. Default: those of
     /// `RecordSchema.standard`.
-    public var collections = RecordSchema.standard.allCollections
+    public var collections = RecordSchema.standard.declaredCollections
     /// The functions that can be called.
     ///
     /// Default: ``FunctionSetting/echo``, ``FunctionSetting/ask`` and ``FunctionSetting/daily``.

@@ -126,6 +126,21 @@ public enum SettingsReference {
             limits:
               runningPerAccount: 1
               repeatsPerMinute: 10
+          chat:
+            kind: upstream
+            price: 2
+            keepsHistory: true      # calls may name a thread, which stores question and answer
+            history:                # the part of the thread that the model receives
+              tokens: 4000          # default 4000
+              messages: 40          # default 40
+            titles: title           # the function that names a new thread
+          title:
+            kind: upstream
+            price: 0
+            inputs:
+              question: string
+              answer: string
+            prompt: "Give this conversation a title of four words. {{question}} {{answer}}"
         ```
 
         | member of a function | allowed values |

@@ -185,19 +185,11 @@ final class ChildProgram: Sendable {
         for signal in [SIGPIPE, SIGTERM, SIGINT] { sigaddset(&signals, signal) }
         posix_spawnattr_setsigdefault(&attributes, &signals)
         posix_spawnattr_setsigmask(&attributes, &none)
-        var flags = Int32(POSIX_SPAWN_SETSIGDEF) | Int32(POSIX_SPAWN_SETSIGMASK) | closing
+        let flags = Int32(POSIX_SPAWN_SETSIGDEF) | Int32(POSIX_SPAWN_SETSIGMASK) | closing
+        posix_spawnattr_setflags(&attributes, Int16(flags))
         #if canImport(Darwin)
         posix_spawnattr_set_qos_class_np(&attributes, QOS_CLASS_BACKGROUND)
-        #else
-        // `SCHED_IDLE`, which Swift does not import. A thread of the server that wakes up
-        // interrupts such a process at once; one with a low priority runs to the end of its slice
-        // first.
-        posix_spawnattr_setschedpolicy(&attributes, 5)
-        var parameters = sched_param()
-        posix_spawnattr_setschedparam(&attributes, &parameters)
-        flags |= Int32(POSIX_SPAWN_SETSCHEDULER)
         #endif
-        posix_spawnattr_setflags(&attributes, Int16(flags))
 
         let texts = ([path] + arguments).map { strdup($0) }
         defer { for text in texts { free(text) } }
@@ -205,7 +197,24 @@ final class ChildProgram: Sendable {
         var process: pid_t = 0
         let status = posix_spawn(&process, path, &actions, &attributes, texts + [nil], &environment)
         guard status == 0 else { throw Errno(rawValue: status) }
+        yieldToOthers(process)
         return process
+    }
+
+    /// Gives a process only the processor time that nothing else needs.
+    ///
+    /// On Darwin, its quality of service does. On Linux it has the policy `SCHED_IDLE`: a thread of
+    /// the server that wakes up interrupts it at once, and would wait for the end of the slice of
+    /// any other process. A process can only get this policy after its start, because the
+    /// attributes of glibc's `posix_spawn` refuse it (`EINVAL`). If the system forbids it, or if
+    /// the C library is Musl, which does not support it, the lowest priority remains.
+    private static func yieldToOthers(_ process: pid_t) {
+        #if os(Linux)
+        _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), id_t(process), 19)
+        var parameters = sched_param()
+        // 5 is `SCHED_IDLE`, which Swift does not import.
+        _ = sched_setscheduler(process, 5, &parameters)
+        #endif
     }
 }
 

@@ -162,10 +162,21 @@ struct FFmpeg: Sendable {
 }
 
 /// A file without a name, which is deleted with its last reader, even if the process is killed.
-private final class UnnamedFile: Sendable {
+final class UnnamedFile: Sendable {
     private let descriptor: FileDescriptor
 
-    init(_ bytes: [UInt8]) throws {
+    /// Creates a file of these bytes.
+    ///
+    /// - Parameters:
+    ///   - bytes: The bytes.
+    ///   - write: Writes a part of at most ``LongWork/systemCallBytes`` to a descriptor.
+    /// - Throws: An `Errno`, an error of Foundation, or the error of `write`.
+    init(
+        _ bytes: [UInt8],
+        write: (Int32, ArraySlice<UInt8>) throws -> Void = {
+            _ = try FileDescriptor(rawValue: $0).writeAll($1)
+        }
+    ) throws {
         let folder = FileManager.default.temporaryDirectory
         let path = folder.appending(path: "sanguine-\(UUID().uuidString)").path
         descriptor = try FileDescriptor.open(
@@ -175,7 +186,10 @@ private final class UnnamedFile: Sendable {
             permissions: .ownerReadWrite
         )
         try FileManager.default.removeItem(atPath: path)
-        try descriptor.writeAll(bytes)
+        for start in stride(from: 0, to: bytes.count, by: LongWork.systemCallBytes) {
+            let end = min(bytes.count, start + LongWork.systemCallBytes)
+            try write(descriptor.rawValue, bytes[start..<end])
+        }
     }
 
     deinit { try? descriptor.close() }

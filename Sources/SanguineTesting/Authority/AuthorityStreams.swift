@@ -22,6 +22,8 @@ struct AuthorityStreams: Sendable {
         var epoch: Epoch?
         /// The horizon that was last sent to the client.
         var horizon: Int64?
+        /// The revision of the switches that the client has.
+        var config: Int64?
     }
 
     private var readers: [UInt64: Reader] = [:]
@@ -36,13 +38,15 @@ struct AuthorityStreams: Sendable {
         _ stream: TransportStream,
         _ pass: AccessPass,
         at place: FeedMark,
+        knowing config: Int64?,
         _ memory: MemoryAuthority
     ) {
         readers[number] = Reader(
             stream: stream,
             pass: pass,
             since: place.number,
-            epoch: place.epoch
+            epoch: place.epoch,
+            config: config
         )
         undelivered.append(Delivery(stream: stream, bytes: Data("retry: 2000\n\n".utf8)))
         advance(number, memory)
@@ -65,6 +69,11 @@ struct AuthorityStreams: Sendable {
         }
     }
 
+    /// Enqueues changed switches for all connections.
+    mutating func switched(_ memory: MemoryAuthority) {
+        for number in readers.keys.sorted() { advance(number, memory) }
+    }
+
     mutating func sayAll(_ text: String) {
         for number in readers.keys.sorted() {
             guard let stream = readers[number]?.stream else { continue }
@@ -82,8 +91,10 @@ struct AuthorityStreams: Sendable {
                 since: reader.since,
                 limit: WireLimits.largestPull,
                 horizon: reader.horizon,
-                epoch: reader.epoch
+                epoch: reader.epoch,
+                config: reader.config
             )
+            let config = memory.authority.switches.revision
             // A deleted account has no changes.
             guard let answer = try? memory.pull(reader.pass.identity.account, request) else {
                 undelivered.append(Delivery(stream: stream, bytes: Data()))
@@ -91,6 +102,7 @@ struct AuthorityStreams: Sendable {
             }
             readers[number]?.since = answer.next
             readers[number]?.epoch = nil
+            readers[number]?.config = config
             readers[number]?.horizon = answer.horizon ?? reader.horizon
             let bytes = LiveEvents.bytes(of: answer, after: reader.since)
             // Even without events: a stream that is released here must end outside of the lock.

@@ -39,6 +39,13 @@ extension InMemoryAuthority {
         must { try memory.setPlan(plan, of: account ?? user) }
     }
 
+    /// Replaces the switches of all apps, as an administrator does.
+    ///
+    /// Names and values are not checked.
+    public func setSwitches(_ switches: Switches) {
+        must { try memory.setSwitches(switches) }
+    }
+
     // MARK: - Functions
 
     /// The result of a function.

@@ -141,6 +141,7 @@ extension InMemoryAuthority {
         try failIfAsked(request)
         let wire = InMemoryRequest(request: request)
         let position = try Endpoints.livePosition(wire)
+        let config = try Endpoints.liveConfig(wire)
         let pass = try await router.admission.live(wire)
         let requestID = requestID()
         let stream = state.withLock { state -> TransportStream? in
@@ -158,7 +159,7 @@ extension InMemoryAuthority {
                 ),
                 onCancel: { [weak self] in self?.state.withLock { $0.streams.remove(number) } }
             )
-            state.streams.add(number, stream, pass, at: position, memory)
+            state.streams.add(number, stream, pass, at: position, knowing: config, memory)
             return stream
         }
         guard let stream else {
@@ -171,6 +172,12 @@ extension InMemoryAuthority {
     /// Delivers a committed change of an account to its live connections.
     func notifyReaders(of account: Identifier) {
         state.withLock { $0.streams.changed(account, memory) }
+        writeToStreams()
+    }
+
+    /// Delivers changed switches to all live connections.
+    func notifyReadersOfSwitches() {
+        state.withLock { $0.streams.switched(memory) }
         writeToStreams()
     }
 

@@ -97,6 +97,7 @@ public final class InMemoryAuthority: StreamingTransport {
         user = state.withLock { $0.newIdentifier(at: clock.now()) }
         must { try memory.addAccount(user) }
         memory.authority.onHead { [weak self] account, _ in self?.notifyReaders(of: account) }
+        memory.authority.switches.onChange { [weak self] in self?.notifyReadersOfSwitches() }
     }
 
     // MARK: - Accounts and sessions
@@ -294,6 +295,7 @@ public final class InMemoryAuthority: StreamingTransport {
         do {
             try await memory.authority.expireHolds()
             try await memory.authority.expireGrants()
+            try await memory.authority.removeDeletedThreads()
             try await memory.authority.sweep()
         } catch {
             stop(for: error)

@@ -19,6 +19,7 @@ struct LocalServer: Sendable {
     static func with<Value: Sendable>(
         folder: URL,
         settings: ServerSettings = ServerSettings(),
+        functions: [ServerFunction] = [],
         port: Int = 0,
         clock: any WallClock = SystemWallClock(),
         delay: any Clock<Duration> = ContinuousClock(),
@@ -33,6 +34,7 @@ struct LocalServer: Sendable {
                 storage: storage,
                 keys: try KeyFile.loadOrCreate(in: folder),
                 settings: settings,
+                functions: functions,
                 registry: registry,
                 logger: quiet,
                 clock: clock,

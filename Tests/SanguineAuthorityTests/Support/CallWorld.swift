@@ -118,9 +118,10 @@ final class CallWorld: Sendable {
         _ input: JSONValue = [:],
         of name: String = "f",
         as reader: AnswerForm = .plain,
-        from address: String? = nil
+        from address: String? = nil,
+        in thread: Identifier? = nil
     ) async throws(Problem) -> CallReply {
-        let request = FunctionRequest(input: input)
+        let request = FunctionRequest(input: input, thread: thread)
         let text = String(decoding: ResponseEncoder.encode(request), as: UTF8.self)
         return try await runner.call(
             name,
@@ -140,10 +141,18 @@ final class CallWorld: Sendable {
         _ who: Identity,
         _ key: String,
         _ input: JSONValue = [:],
-        of name: String = "f"
+        of name: String = "f",
+        in thread: Identifier? = nil
     ) async -> CallAnswer {
         do throws(Problem) {
-            guard case .answer(let answer, let origin) = try await call(who, key, input, of: name)
+            guard
+                case .answer(let answer, let origin) = try await call(
+                    who,
+                    key,
+                    input,
+                    of: name,
+                    in: thread
+                )
             else { return CallAnswer(status: 0, body: .null) }
             return CallAnswer(answer, origin)
         } catch {
@@ -157,9 +166,11 @@ final class CallWorld: Sendable {
         _ key: String,
         _ input: JSONValue = [:],
         of name: String = "f",
-        after index: Int64? = nil
+        after index: Int64? = nil,
+        in thread: Identifier? = nil
     ) async throws -> CallEventStream {
-        let reply = try await call(who, key, input, of: name, as: .parts(after: index))
+        let form = AnswerForm.parts(after: index)
+        let reply = try await call(who, key, input, of: name, as: form, in: thread)
         guard case .events(let events, _) = reply else { throw NoEvents() }
         return events
     }

@@ -13,6 +13,8 @@ struct ScriptedFunction: MeteredFunction {
         var began: [JSONValue] = []
         var accounts: [Identifier?] = []
         var settings: [[String: JSONValue]] = []
+        /// The contexts that the prepared calls received, as texts.
+        var contexts: [[String]] = []
     }
 
     var name = "f"
@@ -46,6 +48,7 @@ struct ScriptedFunction: MeteredFunction {
 
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
         guard input.value["bad"] == nil else { throw Problem(.invalidContent, "Leave it out.") }
+        runs.withLock { $0.contexts.append(input.history.map(\.text)) }
         let most = hold ?? rules.price.amount
         var call = PreparedCall(
             input: input.value,

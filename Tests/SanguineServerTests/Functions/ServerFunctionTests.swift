@@ -57,7 +57,7 @@ struct ServerFunctionTests {
         static let name = "metered"
         static let rules = FunctionRules(
             price: .usage(perMillionInput: 1, perMillionOutput: 1),
-            keepsHistory: true
+            titles: "none"
         )
         var input = Input()
     }
@@ -291,7 +291,8 @@ struct ServerFunctionTests {
         let error = await #expect(throws: SettingsError.self) { _ = try await setup.server() }
         let text = error?.description ?? ""
         #expect(text.contains("'metered' a fixed price"))
-        #expect(text.contains("keepsHistory"))
+        #expect(text.contains("Declare the function 'none', which makes titles for 'metered'."))
+        #expect(text.contains("cannot have 'titles'"))
         #expect(text.contains("Add the quota 'readings'"))
         #expect(text.contains("Register the function 'reading' once"))
         #expect(text.contains("Set 'maxOutputTokens' of the function 'reading' to a whole number"))

@@ -147,12 +147,13 @@ struct UpstreamHTTP2Tests {
 
     @Test func `a request is sent again only if it is lost on a kept connection`() async throws {
         try await with {
-            $0.number == 1 || $0.number == 3 ? .hangsUp : .answers
+            $0.number == 1 || $0.stream == 3 ? .hangsUp : .answers
         } _: { world in
             #expect(await world.ask() == Self.lost)
-            #expect(await world.ask() == Self.answer)
-            #expect(await world.ask() == Self.answer)
-            #expect(world.upstream.state.value.requests.count == 4)
+            // The next request may still be given to the closed connection, and is then sent again
+            // on one that is not kept.
+            for _ in 1...3 { #expect(await world.ask() == Self.answer) }
+            #expect(world.upstream.state.value.requests.contains { $0.stream == 3 })
         }
     }
 

@@ -171,6 +171,29 @@ struct FFmpegTests {
         }
     }
 
+    #if canImport(Glibc)
+    @Test func `the programs only get processor time that nothing else needs`() async throws {
+        try await TemporaryFolder.with { folder in
+            // Field 41 of proc_pid_stat(5) is the policy, and 5 is `SCHED_IDLE`. The server sets it
+            // right after the start, so the script looks for up to 30 seconds.
+            let isIdle = """
+                i=0
+                until set -- $(/bin/cat /proc/self/stat); [ "${41}" = 5 ]; do
+                    i=$((i + 1))
+                    [ $i -lt 300 ] || exit 1
+                    /bin/sleep 0.1
+                done
+                """
+            let ffmpeg = try Self.script(
+                "\(isIdle)\n\(Self.twoPictures)",
+                probe: "\(isIdle)\necho 4.0",
+                in: folder
+            )
+            #expect(try await ffmpeg.pictures([1], "video/mp4", 2).count == 2)
+        }
+    }
+    #endif
+
     @Test func `a video of unknown length yields a picture per second`() async throws {
         try await TemporaryFolder.with { folder in
             let seen = folder.appending(path: "seen").path

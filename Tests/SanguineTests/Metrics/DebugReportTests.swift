@@ -14,7 +14,7 @@ struct DebugReportTests {
 
     /// Returns the lines of a section.
     private func section(_ title: String, of client: SanguineClient) -> [String] {
-        let lines = client.debugReport().components(separatedBy: "\n")
+        let lines = client.debugReport().description.components(separatedBy: "\n")
         let start = lines.firstIndex(of: title).map { $0 + 1 } ?? lines.count
         return lines[start...].prefix { !$0.isEmpty }
             .map { $0.trimmingCharacters(in: .whitespaces) }
@@ -25,7 +25,7 @@ struct DebugReportTests {
     @Test func `it begins with the version and the time`() throws {
         let test = try TestClient()
 
-        let first = test.client.debugReport().prefix { $0 != "\n" }
+        let first = test.client.debugReport().description.prefix { $0 != "\n" }
         #expect(first == "Sanguine \(SanguineClient.version), \(test.wall.now())")
     }
 
@@ -41,8 +41,8 @@ struct DebugReportTests {
         #expect(lines.contains("user: guest …\(account.suffix(8))"))
         #expect(lines.contains("device: \(device.prefix(8))…"))
         #expect(lines.contains { $0.hasPrefix("access token: expires in ") })
-        #expect(!client.debugReport().contains(account))
-        #expect(!client.debugReport().contains(device))
+        #expect(!client.debugReport().description.contains(account))
+        #expect(!client.debugReport().description.contains(device))
     }
 
     @Test func `a client says that no user is known yet`() throws {
@@ -200,7 +200,7 @@ struct DebugReportTests {
         let lines = section("storage", of: test.client)
         #expect(lines.first == "place: memoryInsteadOfDisk")
         #expect(lines.contains { $0.hasPrefix("last error: ") })
-        #expect(!test.client.debugReport().contains(folder.url.path))
+        #expect(!test.client.debugReport().description.contains(folder.url.path))
     }
 
     // MARK: - Privacy and bounds
@@ -211,7 +211,7 @@ struct DebugReportTests {
         let token = try await client.session.accessToken()
         let secret = try client.services.vault.identity().deviceSecret
 
-        let report = client.debugReport()
+        let report = client.debugReport().description
         #expect(!report.contains(token) && !report.contains(secret))
         #expect(!report.contains(token.suffix(12)) && !report.contains(secret.prefix(12)))
     }
@@ -232,7 +232,7 @@ struct DebugReportTests {
         client.set(Profile(name: secret), for: .fleeting(secret))
         try client.perform(LikeSong(song: secret))
 
-        let report = client.debugReport()
+        let report = client.debugReport().description
         #expect(!report.contains(secret))
         #expect(report.contains("user: named by the app, by \(secret.utf8.count) bytes"))
         #expect(report.contains("backend: https://api.test:443"))
@@ -246,7 +246,7 @@ struct DebugReportTests {
         fixture.connectivity.disconnect()
         try client.perform(Count(id: .of(Self.secret), line: Self.secret, group: Self.secret))
 
-        let report = client.debugReport()
+        let report = client.debugReport().description
         #expect(report.contains("lane 1: counter.count"))
         #expect(!report.contains(Self.secret))
     }
@@ -268,7 +268,7 @@ struct DebugReportTests {
         }
 
         #expect(section("failures", of: test.client).count == 1)
-        #expect(!test.client.debugReport().contains(Self.secret))
+        #expect(!test.client.debugReport().description.contains(Self.secret))
     }
 
     @Test func `ten thousand entries and operations fit into the limit`() throws {
@@ -286,7 +286,7 @@ struct DebugReportTests {
             client.set(Profile(name: "p"), for: query)
         }
 
-        let report = client.debugReport()
+        let report = client.debugReport().description
         #expect(report.utf8.count <= MetricsLimits.reportBytes)
         let entries = section("entries, the last used first", of: client)
         #expect(entries.count == MetricsLimits.reportRows + 1)
@@ -305,6 +305,107 @@ struct DebugReportTests {
         try await test.client.waitUntilIdle()
 
         #expect(test.client.debugReport() == test.client.debugReport())
+    }
+
+    // MARK: - Figures
+
+    @Test func `each figure is listed at the top, once`() throws {
+        let test = try TestClient()
+
+        let lines = section("figures", of: test.client)
+        let names = lines.compactMap { $0.split(separator: ":").first.map(String.init) }
+        #expect(names == DebugFigure.allCases.map(\.rawValue))
+        #expect(test.client.debugReport().sections.dropFirst().first?.title == "figures")
+    }
+
+    @Test func `reads, fetches and entries are counted`() async throws {
+        let test = try TestClient(network: .profiles()) { $0.memoryBytes = 1 << 20 }
+        for id in ["a", "a", "b"] { _ = try await test.client.value(of: .fleeting(id)) }
+        test.wall.advance(by: .minutes(10))
+        _ = try await test.client.value(of: .fleeting("b"))
+        try await test.client.waitUntilIdle()
+
+        let report = test.client.debugReport()
+        #expect(report[.readsCount] == 4 && report[.readsHit] == 1)
+        #expect(report[.readsMissed] == 2 && report[.readsStale] == 1)
+        #expect(report[.fetchesCount] == 3 && report[.fetchesInFlight] == 0)
+        #expect(report[.memoryEntries] == 2 && report[.memoryLimit] == 1 << 20)
+        #expect(report[.entriesFresh] == 1 && report[.entriesStale] == 1)
+        #expect(report[.memoryBytes] ?? 0 > 0 && report[.declarationsInConflict] == 0)
+    }
+
+    @Test func `failures and the missing network are counted`() async throws {
+        let network = ScriptedTransport { _ in .fail(.offline("no network")) }
+        let connectivity = ManualConnectivity()
+        let test = try TestClient(network: network) {
+            ($0.retries, $0.connectivity) = (false, connectivity)
+        }
+        await #expect(throws: SanguineError.self) {
+            try await test.client.value(of: .fleeting("a"))
+        }
+        connectivity.disconnect()
+
+        let report = test.client.debugReport()
+        #expect(report[.networkOnline] == 0 && report[.appForeground] == 1)
+        #expect(report[.fetchesFailed] == 1 && report[.entriesFailed] == 1)
+        #expect(report[.balanceAvailable] == nil)
+        #expect("\(report)".contains("\n  balance.available: unknown\n"))
+    }
+
+    @Test func `two declarations that store one name in different ways are counted`()
+        async throws
+    {
+        let test = try TestClient(network: .profiles())
+        _ = try await test.client.value(of: .fleeting("a"))
+        _ = try await test.client.value(of: .fleeting("b", audience: .device))
+
+        #expect(test.client.debugReport()[.declarationsInConflict] == 1)
+    }
+
+    @Test func `operations are counted, with the age of the oldest`() throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        fixture.connectivity.disconnect()
+        try client.perform(LikeSong(song: "a"))
+        fixture.wall.advance(by: .minutes(2))
+        try client.perform(LikeSong(song: "b"))
+
+        let report = client.debugReport()
+        #expect(report[.outboxOperations] == 2 && report[.outboxUnsent] == 2)
+        #expect(report[.outboxOldest] == 120)
+        #expect(report[.outboxLimit] == Int64(RecordLimits.operations))
+        #expect(report[.outboxSettling] == 0 && report[.outboxRefused] == 0)
+    }
+
+    @Test func `the balance and its calls are figures`() async throws {
+        let fixture = ClientFixture()
+        let client = try await fixture.clientWithBalance()
+        defer { client.close() }
+        fixture.clock.advance(by: .seconds(5))
+
+        let report = client.debugReport()
+        #expect(report[.balanceAvailable] == 100 && report[.balanceHeld] == 0)
+        #expect(report[.balanceAge] == 5 && report[.callsPending] == 0)
+        #expect(report[.callsUnread] == 0 && report[.callsWaiting] == 0)
+        #expect(report[.sessionRejected] == 0 && report[.sessionExpiresIn] ?? 0 > 0)
+    }
+
+    @Test func `the report survives encoding as JSON, with figures by name`() throws {
+        let report = try TestClient().client.debugReport()
+        let data = try JSONEncoder().encode(report)
+
+        #expect(try JSONDecoder().decode(DebugReport.self, from: data) == report)
+        let json = try JSONDecoder().decode(JSONValue.self, from: data)
+        #expect(json["figures"]?["network.online"] == .integer(1))
+    }
+}
+
+extension ReportText {
+    fileprivate var text: String {
+        let (sections, isCut) = bounded
+        let moment = Timestamp(millisecondsSince1970: 0)
+        return DebugReport(version: "", createdAt: moment, sections: sections, isCut: isCut)
+            .description
     }
 }
 

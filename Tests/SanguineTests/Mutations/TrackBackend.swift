@@ -217,7 +217,8 @@ struct TrackFixture {
     func client(
         seed: UInt64 = 1,
         in folder: TemporaryFolder? = nil,
-        session: Bool = false
+        session: Bool = false,
+        change: (inout SanguineClient.Configuration) -> Void = { _ in }
     ) throws -> SanguineClient {
         try TestClient(
             network: network,
@@ -235,6 +236,7 @@ struct TrackFixture {
             ]
             configuration.connectivity = connectivity
             configuration.lifecycle = ManualLifecycle()
+            change(&configuration)
         }
         .client
     }

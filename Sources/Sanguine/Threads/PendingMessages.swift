@@ -1,0 +1,345 @@
+import Foundation
+import Logging
+import OrderedCollections
+import SanguineModel
+import Synchronization
+
+/// The questions that one user has asked in threads on this device, with their answers, until the
+/// feed has brought them.
+///
+/// They are shown together with the records, so that a question stands in its thread at once, also
+/// without a network. An exchange ends in one of three ways: the base contains its answer; the base
+/// has reached the end of the call without it, because the messages were removed; or the call was
+/// refused, which leaves no message.
+///
+/// Invariants:
+///
+/// 1. An exchange is stored before its call is sent, and again before the app reads its answer.
+/// 2. There are at most ``MessageLimits/pending``.
+///
+/// Mutable state: `guarded`, protected by its mutex, which is never held during a call; and the
+/// stored state, by `stored`, which is held during the write.
+final class PendingMessages: Sendable {
+    private struct Guarded {
+        var exchanges: OrderedDictionary<String, PendingExchange> = [:]
+        /// The last refusal of a call in each thread, until the thread is asked again.
+        var refusals: OrderedDictionary<RecordID, SanguineError> = [:]
+        /// The keys of exchanges that differ from the stored ones.
+        var unwritten: Set<String> = []
+        var hasEnded = false
+        var onChange: (@Sendable (Set<RecordKey>) -> Void)?
+
+        /// Remembers a refusal; `nil` forgets the last one.
+        mutating func refuse(_ thread: RecordID, _ error: SanguineError?) {
+            refusals[thread] = nil
+            guard let error else { return }
+            if refusals.count >= MessageLimits.page { refusals.removeFirst() }
+            refusals[thread] = error
+        }
+    }
+
+    private static let listName = "messages"
+
+    private let guarded = Mutex(Guarded())
+    private let stored = Mutex(())
+    private let store: ClientStore
+    private let balance: BalanceKeeper
+    private let logger: Logger
+    private let clock: any WallClock
+
+    /// Restores the exchanges that an earlier process has left.
+    init(
+        store: ClientStore,
+        balance: BalanceKeeper,
+        configuration: SanguineClient.Configuration
+    ) {
+        self.store = store
+        self.balance = balance
+        logger = configuration.logger
+        clock = configuration.clock
+        let (restored, dropped) = restore()
+        guarded.withLock { guarded in
+            guarded.exchanges = restored
+            guarded.unwritten = dropped
+        }
+        balanceChanged()
+    }
+
+    /// Sets the closure that receives the keys of changed messages and threads.
+    func onChange(_ body: @escaping @Sendable (Set<RecordKey>) -> Void) {
+        guarded.withLock { $0.onChange = body }
+    }
+
+    /// Ends all changes: the user has left.
+    func end() {
+        guarded.withLock { guarded in
+            guarded.hasEnded = true
+            guarded.exchanges = [:]
+            guarded.onChange = nil
+        }
+    }
+
+    // MARK: - Reading
+
+    /// All exchanges, in the order of their questions.
+    var all: [PendingExchange] { guarded.withLock { Array($0.exchanges.values) } }
+
+    /// Returns the exchanges of a thread, in the order of their questions.
+    func exchanges(in thread: RecordID) -> [PendingExchange] { all.filter { $0.thread == thread } }
+
+    /// Returns why the thread's last call left no message; `nil` if it was not refused.
+    func refusal(in thread: RecordID) -> SanguineError? {
+        guarded.withLock { $0.refusals[thread] }
+    }
+
+    // MARK: - Calls
+
+    /// Shows the question of a call, and an answer that is to be made.
+    func began(_ exchange: PendingExchange) {
+        change(exchange.key) { guarded in
+            guarded.refusals[exchange.thread] = nil
+            if guarded.exchanges.count >= MessageLimits.pending {
+                let oldest = guarded.exchanges.values.firstIndex { !$0.isWaiting } ?? 0
+                guarded.unwritten.insert(guarded.exchanges.keys[oldest])
+                guarded.exchanges.remove(at: oldest)
+            }
+            guarded.exchanges[exchange.key] = exchange
+        }
+    }
+
+    /// Records that a call that waited for a network is being sent.
+    func sends(_ key: String) { change(key) { $0.exchanges[key]?.isWaiting = false } }
+
+    /// Records the answer to a call.
+    ///
+    /// - Parameters:
+    ///   - key: The call's key.
+    ///   - body: The answer as it was received.
+    ///   - head: The feed's number that contains it.
+    ///   - epoch: The epoch of that number.
+    func answered(_ key: String, _ body: Data, head: Int64, _ epoch: Epoch?) {
+        guard contains(key),
+            let result = try? WireCoding.decodeRecords(FunctionResult<JSONValue>.self, from: body)
+        else { return }
+        let (content, now) = (MessageContent(result.output), clock.now())
+        change(key) { guarded in
+            guarded.exchanges[key]?.end(
+                .complete,
+                content,
+                reason: result.finishReason,
+                charged: result.charged,
+                at: now
+            )
+            guarded.exchanges[key]?.head = head
+            guarded.exchanges[key]?.epoch = epoch
+        }
+    }
+
+    /// Records that a call ended without its whole answer.
+    func failed(_ key: String, _ failure: CallFailure) {
+        let problem = failure.error.asProblem
+        switch failure.verdict {
+        case .refused: return refused(key, failure.error)
+        case .released where problem?.code == .callCancelled: return remove(key)
+        case .released: end(key, .failed, problem, failure)
+        case .charged: end(key, .cut, problem, failure)
+        // The balance asks for its outcome.
+        case .unknown, .again: return
+        }
+    }
+
+    private func end(
+        _ key: String,
+        _ state: ChatMessage.State,
+        _ problem: Problem?,
+        _ failure: CallFailure
+    ) {
+        let now = clock.now()
+        change(key) { guarded in
+            guard guarded.exchanges[key]?.hasEnded == false else { return }
+            guarded.exchanges[key]?.end(
+                state,
+                reason: problem?.code.rawValue,
+                charged: problem?.charged ?? 0,
+                at: now
+            )
+            guard let head = failure.head else { return }
+            guarded.exchanges[key]?.head = head
+            guarded.exchanges[key]?.epoch = failure.epoch
+        }
+    }
+
+    /// Stores the part of a cut answer that was read.
+    func keep(_ text: String, of key: String) {
+        guard !text.isEmpty else { return }
+        let content = MessageContent(.string(text))
+        change(key) { guarded in
+            guard let answer = guarded.exchanges[key]?.answer, answer.state == .cut,
+                answer.text.isEmpty
+            else { return }
+            guarded.exchanges[key]?.answer.set(content)
+        }
+    }
+
+    /// Removes the messages of a call that never took effect, and remembers the reason.
+    func refused(_ key: String, _ error: SanguineError) {
+        change(key) { guarded in
+            guard let exchange = guarded.exchanges.removeValue(forKey: key) else { return }
+            guarded.refuse(exchange.thread, error)
+        }
+    }
+
+    /// Remembers why a call in a thread was not begun.
+    func refused(in thread: RecordID, _ error: SanguineError?) {
+        change { guarded in
+            guarded.refuse(thread, error)
+            return [RecordKey(ChatMessage.collection.name, thread)]
+        }
+    }
+
+    /// Removes the messages of a call that was withdrawn.
+    func remove(_ key: String) { change(key) { $0.exchanges[key] = nil } }
+
+    // MARK: - Bases
+
+    /// Removes the exchanges that the records contain by now.
+    func reconcile(with records: UserRecords) {
+        let exchanges = all
+        guard !exchanges.isEmpty else { return }
+        let read = records.read(at: nil) { contents in
+            let base = contents.base
+            let facts = try exchanges.map { exchange in
+                let message = RecordKey(ChatMessage.collection.name, exchange.answer.id)
+                let thread = RecordKey(ChatThread.collection.name, exchange.thread)
+                return PendingExchange.Facts(
+                    answer: try base.record(message)?.value["state"]?.string,
+                    hasThread: try contents.value(thread) != nil
+                )
+            }
+            return (facts, contents.state.position, contents.state.outbox.epoch)
+        }
+        guard let (facts, position, epoch) = read else { return }
+        var answered: [String] = []
+        change { guarded in
+            var keys: Set<RecordKey> = []
+            // After a change in the meantime, an exchange is reconciled again.
+            for (exchange, facts) in zip(exchanges, facts)
+            where guarded.exchanges[exchange.key] == exchange {
+                if exchange.isSettled(by: facts, at: position, of: epoch) {
+                    guarded.exchanges[exchange.key] = nil
+                    keys.formUnion(exchange.records)
+                    if facts.isAnswered { answered.append(exchange.key) }
+                } else if facts.hasThread, !exchange.hadThread {
+                    guarded.exchanges[exchange.key]?.hadThread = true
+                } else {
+                    continue
+                }
+                guarded.unwritten.insert(exchange.key)
+            }
+            return keys
+        }
+        persistLater()
+        guard !answered.isEmpty else { return }
+        // Their threads have the answers, so the app will not look for them among the open calls.
+        Task { [balance, answered] in
+            for key in answered { await balance.resultRead(key) }
+        }
+    }
+
+    /// Records which calls the balance contains by now: their ends are in the feed as well.
+    func balanceChanged() {
+        let open = guarded.withLock { guarded in
+            guarded.exchanges.values.filter { $0.head == nil && !$0.isWaiting }.map(\.key)
+        }
+        guard !open.isEmpty else { return }
+        let (pending, mark) = balance.settlement
+        for key in open where !pending.contains(key) {
+            change(key) { guarded in
+                guard guarded.exchanges[key]?.head == nil else { return }
+                guarded.exchanges[key]?.head = mark.number
+                guarded.exchanges[key]?.epoch = mark.epoch
+            }
+        }
+    }
+
+    // MARK: - Changes
+
+    private func contains(_ key: String) -> Bool { guarded.withLock { $0.exchanges[key] != nil } }
+
+    /// Changes an exchange, and notifies the readers of its messages.
+    private func change(_ key: String, _ body: (inout Guarded) -> Void) {
+        change { guarded in
+            let before = guarded.exchanges[key]
+            body(&guarded)
+            let after = guarded.exchanges[key]
+            guard before != after else { return [] }
+            guarded.unwritten.insert(key)
+            return (after ?? before)?.records ?? []
+        }
+    }
+
+    /// Makes a change, and notifies the readers of the records that it returns.
+    private func change(_ body: (inout Guarded) -> Set<RecordKey>) {
+        let (tell, keys) = guarded.withLock { guarded in
+            (guarded.onChange, guarded.hasEnded ? [] : body(&guarded))
+        }
+        if !keys.isEmpty { tell?(keys) }
+    }
+
+    // MARK: - Disk
+
+    /// Writes changes since the last write; they are durable when this returns.
+    ///
+    /// A failure is logged: the feed brings the messages all the same.
+    func persist() {
+        stored.withLock { _ in
+            let (keys, changed) = guarded.withLock { guarded in
+                let changed = guarded.hasEnded ? [] : guarded.unwritten
+                guarded.unwritten = []
+                let exchanges = changed.map { ($0, guarded.exchanges[$0]) }
+                return (Array(guarded.exchanges.keys), exchanges)
+            }
+            guard !changed.isEmpty else { return }
+            do {
+                var states: [String: Data?] = [Self.listName: try WireCoding.encode(keys)]
+                for (key, exchange) in changed {
+                    let data = try exchange.map { try WireCoding.encode($0) }
+                    states.updateValue(data, forKey: Self.name(key))
+                }
+                try store.setStates(states)
+            } catch StoreError.closed {
+                // The user has signed out in the meantime.
+            } catch {
+                logger.error(
+                    "Messages of calls could not be stored.",
+                    metadata: ["reason": "\(error)"]
+                )
+            }
+        }
+    }
+
+    /// Writes changes in the background.
+    private func persistLater() {
+        guard guarded.withLock({ !$0.unwritten.isEmpty }) else { return }
+        Task { persist() }
+    }
+
+    /// Returns the stored exchanges, and the keys of those that are no longer needed.
+    private func restore() -> (OrderedDictionary<String, PendingExchange>, Set<String>) {
+        guard let list = try? store.state(Self.listName),
+            let keys = try? WireCoding.decode([String].self, from: list)
+        else { return ([:], []) }
+        var exchanges: OrderedDictionary<String, PendingExchange> = [:]
+        for key in keys.suffix(MessageLimits.pending) {
+            guard let data = try? store.state(Self.name(key)),
+                let exchange = try? WireCoding.decodeRecords(PendingExchange.self, from: data),
+                // Otherwise the process ended before the call was stored, so it was never sent.
+                !exchange.isWaiting || balance.openCall(key) != nil
+            else { continue }
+            exchanges[key] = exchange
+        }
+        return (exchanges, Set(keys).subtracting(exchanges.keys))
+    }
+
+    private static func name(_ key: String) -> String { "message \(key)" }
+}

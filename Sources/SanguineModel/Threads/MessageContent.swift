@@ -1,0 +1,27 @@
+/// The text and the content of a message, shortened to the limits of a record.
+package struct MessageContent: Hashable, Codable, Sendable {
+    /// See ``ChatMessage/text``.
+    package var text: String
+    /// See ``ChatMessage/content``.
+    package var value: JSONValue?
+    /// See ``ChatMessage/isCut``.
+    package var isCut: Bool
+
+    /// The approximate size in memory.
+    package var bytes: Int { text.utf8.count + (value == nil ? 0 : ThreadLimits.contentBytes) }
+
+    /// Creates the content of a message from the input or the output of a function.
+    package init(_ value: JSONValue) {
+        let whole = MessageText.text(of: value)
+        text = MessageText.prefix(whole, bytes: ThreadLimits.textBytes)
+        isCut = text.utf8.count < whole.utf8.count
+        if case .string = value {
+            self.value = nil
+        } else if value.encoded.count <= ThreadLimits.contentBytes {
+            self.value = value
+        } else {
+            self.value = nil
+            isCut = true
+        }
+    }
+}

@@ -1,0 +1,407 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+/// The messages of threads, in the transactions that accept and end calls.
+@Suite("Messages of calls", .bounded)
+struct ThreadContractTests {
+    private static let thread = Identifier(at: Timestamp(millisecondsSince1970: 1_763_752_719_250))
+
+    private func withWorld(
+        _ driver: StorageDriver,
+        _ change: @escaping (inout AuthoritySettings) -> Void = { _ in },
+        _ body: (MergeWorld) async throws -> Void
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            try await body(MergeWorld(over: storage, change))
+        }
+    }
+
+    private func terms(
+        _ world: MergeWorld,
+        hold: Int64,
+        _ question: JSONValue,
+        in thread: Identifier
+    ) -> CallTerms {
+        var terms = CallTerms(
+            operation: Identifier(at: world.clock.now()),
+            function: "ask",
+            hold: hold,
+            life: .seconds(600)
+        )
+        terms.question = ThreadQuestion(thread: thread, content: MessageContent(question))
+        return terms
+    }
+
+    private func start(
+        _ world: MergeWorld,
+        _ who: Identity,
+        _ key: String,
+        hold: Int64 = 5,
+        in thread: Identifier = Self.thread
+    ) async throws -> AcceptedCall {
+        let terms = terms(world, hold: hold, ["question": "When?"], in: thread)
+        let start = try await world.authority.start(
+            who.account,
+            Submission(key: key, fingerprint: Fingerprint(key), content: .success(terms))
+        )
+        guard case .accepted(let call) = start else {
+            throw Problem(.internalFault, "The call was replayed.")
+        }
+        return call
+    }
+
+    private func settle(
+        _ world: MergeWorld,
+        _ call: AcceptedCall,
+        _ end: CallEnd = .succeeded(charge: 2) { balance, _ in
+            Array(#"{"head":\#(balance.head)}"#.utf8)
+        },
+        _ text: String? = "Soon."
+    ) async throws -> Answer {
+        let content = text.map { MessageContent(.string($0)) }
+        return try await world.authority.settle(
+            call,
+            end,
+            parts: nil,
+            with: [],
+            recording: nil,
+            leaving: MessageEnd(content: content)
+        )
+    }
+
+    /// Returns the messages in the account's feed, by their positions.
+    private func messages(
+        _ world: MergeWorld,
+        _ who: Identity
+    ) async throws -> [ChatMessage] {
+        try await world.authority.pull(who.account, .init(since: 0, limit: 1_000)).changes
+            .filter { $0.collection == "$messages" && !$0.deleted }
+            .map { change in
+                let json = try #require(change.value).encoded
+                return try RecordValue(json: Data(json)).record(ChatMessage.self, id: change.id)
+            }
+            .sorted { $0.position < $1.position }
+    }
+
+    private func states(_ world: MergeWorld, _ who: Identity) async throws -> [ChatMessage.State] {
+        try await messages(world, who).map(\.state)
+    }
+
+    private func thread(
+        _ world: MergeWorld,
+        _ who: Identity,
+        _ id: Identifier = Self.thread
+    ) async throws -> ChatThread? {
+        try await world.authority.thread(RecordID(id), of: who.account)
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a call begins its thread with its hold, and ends its answer with its charge`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            #expect(try await states(world, who) == [.complete, .making])
+            #expect(try await world.authority.balance(who.account).held == 5)
+
+            let answer = try await settle(world, call)
+            let found = try await messages(world, who)
+            #expect(found.map(\.role) == [.user, .assistant])
+            #expect(found.map(\.state) == [.complete, .complete])
+            #expect(found.map(\.text) == ["When?", "Soon."])
+            #expect(found.map(\.charged) == [nil, 2])
+            #expect(found.map(\.call) == ["k", "k"])
+            #expect(found.map(\.id.text) == ["k:1", "k:2"])
+            let stored = try #require(try await thread(world, who))
+            #expect(stored.messages == 2 && stored.function == "ask")
+            let balance = try await world.authority.balance(who.account)
+            #expect(balance.available == 98 && answer.stored.head == balance.head)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a repeated end writes nothing`(driver: StorageDriver) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            let first = try await settle(world, call)
+            let head = try await world.authority.balance(who.account).head
+            let second = try await settle(world, call, text: "Never.")
+            #expect(second.stored == first.stored)
+            #expect(try await world.authority.balance(who.account).head == head)
+            #expect(try await messages(world, who).map(\.text) == ["When?", "Soon."])
+        }
+    }
+
+    private func settle(
+        _ world: MergeWorld,
+        _ call: AcceptedCall,
+        text: String
+    ) async throws -> Answer {
+        try await settle(
+            world,
+            call,
+            .succeeded(charge: 2) { _, _ in Array("{}".utf8) },
+            text
+        )
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a call that is cut leaves its text with what was paid`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            let end = CallEnd.cut(charge: 3, takesQuota: false, Problem(.interrupted, "Cut."))
+            _ = try await settle(world, call, end, "So")
+            let answer = try #require(try await messages(world, who).last)
+            #expect(answer.state == .cut && answer.charged == 3 && answer.text == "So")
+            #expect(answer.finishReason == "interrupted")
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a call that fails leaves a failed answer, which its repetition replaces`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            _ = try await settle(world, call, .failed(Problem(.upstreamFailed, "Again.")), nil)
+            #expect(try await states(world, who) == [.complete, .failed])
+            let again = try await start(world, who, "k")
+            #expect(try await states(world, who) == [.complete, .making])
+            _ = try await settle(world, again)
+            #expect(try await messages(world, who).map(\.text) == ["When?", "Soon."])
+            #expect(try await thread(world, who)?.messages == 2)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a call that is withdrawn removes its messages and its empty thread`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            try await world.authority.withdraw(try await start(world, who, "k"))
+            #expect(try await messages(world, who).isEmpty)
+            #expect(try await thread(world, who) == nil)
+            #expect(try await world.authority.balance(who.account).available == 100)
+
+            _ = try await settle(world, try await start(world, who, "k"))
+            try await world.authority.withdraw(try await start(world, who, "l"))
+            #expect(try await thread(world, who)?.messages == 2)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases, [true, false])
+    func `the expiry of a hold ends the answer of its call`(
+        driver: StorageDriver,
+        wasSent: Bool
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            if wasSent { _ = try await world.authority.markSent(call) }
+            world.clock.advance(by: .seconds(601))
+            try await world.authority.expireHolds()
+            let answer = try #require(try await messages(world, who).last)
+            #expect(answer.state == (wasSent ? .cut : .failed))
+            #expect(answer.charged == (wasSent ? 5 : 0))
+            let available = try await world.authority.balance(who.account).available
+            #expect(available == (wasSent ? 95 : 100))
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases, [0, 5])
+    func `a process that dies leaves no answer that is being made`(
+        driver: StorageDriver,
+        hold: Int64
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            _ = try await start(world, who, "k", hold: hold)
+            _ = try await world.authority.recover()
+            #expect(try await states(world, who) == [.complete, .failed])
+            #expect(try await world.authority.balance(who.account).available == 100)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a refused call writes no message`(driver: StorageDriver) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            await #expect(throws: Problem.self) { try await start(world, who, "k", hold: 500) }
+            let long = String(repeating: "k", count: 128)
+            await #expect(throws: Problem.self) { try await start(world, who, long) }
+            #expect(try await messages(world, who).isEmpty)
+            #expect(try await thread(world, who) == nil)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `the thread of another account is neither read nor changed`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let (one, other) = (try await world.guest(1), try await world.guest(2))
+            _ = try await settle(world, try await start(world, one, "k"))
+            let id = RecordID(Self.thread)
+            for collection in ["$threads", "$messages"] {
+                let refusal = await world.refusal { () async throws(Problem) in
+                    try await world.authority.record(id, in: collection, for: other.account)
+                }
+                #expect(refusal?.code == .notFound)
+            }
+            // The same id is another thread.
+            _ = try await settle(world, try await start(world, other, "k"))
+            #expect(try await thread(world, one)?.messages == 2)
+            #expect(try await messages(world, other).count == 2)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a merged guest's threads, and its running call, become those of the account`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let (guest, account) = (try await world.guest(1), try await world.registered(1))
+            _ = try await settle(world, try await start(world, guest, "k"))
+            let running = try await start(world, guest, "l")
+            _ = try await world.authority.merge(guest, into: account.account)
+            #expect(try await states(world, account).last == .making)
+            _ = try await settle(world, running)
+            #expect(try await messages(world, account).map(\.position) == [1, 2, 3, 4])
+            #expect(try await states(world, account).allSatisfy { $0 == .complete })
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a thread and an account with too many messages or threads refuse calls`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver, { ($0.messagesPerThread, $0.threadsPerAccount) = (3, 2) }) {
+            world in
+            let who = try await world.guest(1)
+            _ = try await settle(world, try await start(world, who, "a"))
+            let full = try await refusal(world, who, "b", Self.thread)
+            #expect(full?.code == .storageFull)
+            _ = try await start(world, who, "c", in: Identifier(at: world.clock.now()))
+            let many = try await refusal(world, who, "d", Identifier(at: world.clock.now()))
+            #expect(many?.code == .storageFull)
+            #expect(try await world.authority.balance(who.account).held == 5)
+        }
+    }
+
+    private func refusal(
+        _ world: MergeWorld,
+        _ who: Identity,
+        _ key: String,
+        _ thread: Identifier
+    ) async throws -> Problem? {
+        let terms = terms(world, hold: 5, "?", in: thread)
+        return await world.refusal { () async throws(Problem) in
+            try await world.authority.start(
+                who.account,
+                Submission(key: key, fingerprint: Fingerprint(key), content: .success(terms))
+            )
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `an answer is stored even if it exceeds the account's storage`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver, { $0.bytesPerAccount = 4_000 }) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            let text = String(repeating: "a", count: 10_000)
+            _ = try await settle(world, call, text: text)
+            #expect(try await messages(world, who).last?.text == text)
+            #expect(try await refusal(world, who, "l", Self.thread)?.code == .storageFull)
+        }
+    }
+
+    private func delete(_ world: MergeWorld, _ who: Identity) async throws {
+        let operation = PushedOperation(
+            id: Identifier(at: world.clock.now()),
+            sequence: 1,
+            lane: "main",
+            mutator: DeleteThread.name,
+            arguments: ["id": .string(Self.thread.description)]
+        )
+        let results = try await world.push(who, [operation]).results
+        #expect(results.map(\.status) == [.applied])
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a deleted thread loses its messages in bounded steps, and cannot begin again`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            for number in 0..<(ThreadCommands.removedAtOnce / 2 + 1) {
+                let call = try await start(world, who, "k\(number)", hold: 0)
+                let free = CallEnd.succeeded(charge: 0) { _, _ in Array("{}".utf8) }
+                _ = try await settle(world, call, free)
+            }
+            let running = try await start(world, who, "last")
+            try await delete(world, who)
+            #expect(try await thread(world, who) == nil)
+            #expect(try await refusal(world, who, "new", Self.thread)?.code == .notFound)
+
+            #expect(try await world.authority.removeDeletedThreads(limit: 1) == 1)
+            #expect(try await messages(world, who).count > 0)
+            #expect(try await world.authority.removeDeletedThreads() == 1)
+            #expect(try await messages(world, who).isEmpty)
+            #expect(try await world.authority.removeDeletedThreads() == 0)
+
+            // The call that ran is charged, and its deleted answer does not return.
+            _ = try await settle(world, running)
+            #expect(try await messages(world, who).isEmpty)
+            #expect(try await world.authority.balance(who.account).available == 98)
+            #expect(try await refusal(world, who, "new", Self.thread)?.code == .notFound)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases, [false, true])
+    func `the messages of a thread are listed in order, without those of others`(
+        driver: StorageDriver,
+        isDescending: Bool
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let others = [1, 0xFFFF_FFFF_FFFF].map {
+                Identifier(at: Timestamp(millisecondsSince1970: $0))
+            }
+            for (number, id) in (others + [Self.thread, Self.thread, Self.thread]).enumerated() {
+                _ = try await settle(world, try await start(world, who, "k\(number)", in: id))
+            }
+            var positions: [Int64] = []
+            var cursor: String?
+            repeat {
+                let page = try await world.authority.records(
+                    in: "$messages",
+                    for: who.account,
+                    Authority.RecordsRequest(
+                        where: ["thread": .string(Self.thread.description)],
+                        order: isDescending ? "-order" : "order",
+                        limit: 4,
+                        cursor: cursor
+                    )
+                )
+                positions += page.items.compactMap { $0.value?["position"]?.integer }
+                cursor = page.nextCursor
+            } while cursor != nil
+            let all = (1...6).map { Int64($0) }
+            #expect(positions == (isDescending ? all.reversed() : all))
+        }
+    }
+}
