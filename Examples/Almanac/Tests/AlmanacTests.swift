@@ -46,8 +46,8 @@ struct AlmanacTests {
             for _ in 1...3 { _ = try await client.value(of: query) }
             #expect(own.chart.positions == (try Chart(of: birth)).positions)
             #expect(own.transits.count == (try Transit.all(in: 2026)).count)
-            let tools = network.requests.count { $0 == "POST /v1/functions/tools" }
-            let charts = network.requests.count { $0 == "POST /v1/functions/astrodata" }
+            let tools = network.count(of: "/v1/functions/tools")
+            let charts = network.count(of: "/v1/functions/astrodata")
             #expect(tools == 3 && charts == 1)
             printFigure(
                 "C2",
@@ -132,19 +132,19 @@ struct AlmanacTests {
             world.clock.advance(by: .hours(12))
             await screen.dayMayHaveChanged()
             #expect(await screen.today == today.next)
-            _ = network.takeCalls()
+            _ = network.take()
             _ = try await client.value(of: chart)
-            #expect(network.takeCalls().isEmpty)
+            #expect(network.take().calls.isEmpty)
             _ = try await client.value(of: prediction)
-            #expect(network.takeCalls() == ["todays-prediction"])
+            #expect(network.take().calls == ["todays-prediction"])
 
             // Another birth has another chart; the earlier one is stale.
             let other = try AlmanacWorld.birth("1990-05-18")
             try await screen.setBirth(other)
             #expect(await screen.birth == other)
-            _ = network.takeCalls()
+            _ = network.take()
             _ = try await client.value(of: chart)
-            #expect(network.takeCalls() == ["astrodata"])
+            #expect(network.take().calls == ["astrodata"])
             let moved = try await client.value(of: .astroData(of: other, in: 2026))
             #expect(moved.chart.moment > (try Chart(of: birth)).moment)
 

@@ -13,34 +13,28 @@ struct AlmanacToolTests {
     ]
 
     @Test func `a birth is set, and its chart is shown, also without a server`() async throws {
-        let root = FileManager.default.temporaryDirectory.appending(path: "almanac-\(UUID())")
-        defer { try? FileManager.default.removeItem(at: root) }
-        let folder = ["--folder", root.appending(path: "phone").path]
-        let serve = ["serve", "--port", "0", "--data", root.appending(path: "server").path]
-        try await Tool.with(serve, of: "Almanac") { tool in
-            let server = "http://127.0.0.1:\(try await tool.listeningPort())"
-            let options = ["--server", server] + folder
-            let wrong = try await Self.run(["birth"] + Self.birth.dropLast(1) + ["200"] + options)
-            #expect(wrong.status == 64 && wrong.errors.contains("from -180 to 180"))
-            let unset = try await Self.run(["chart"] + options)
-            #expect(unset.status == 64 && unset.errors.contains("Almanac birth"))
+        try await TemporaryFolder.with { root in
+            let app = root.appending(path: "phone")
+            let shown = WatchedState<(device: ToolDevice, chart: String)?>(nil)
+            try await ToolDevice.serving("Almanac", root.appending(path: "server")) { server, _ in
+                let device = ToolDevice("Almanac", server: server, folder: app)
+                let wrong = try await device.run(["birth"] + Self.birth.dropLast(1) + ["200"])
+                #expect(wrong.status == 64 && wrong.errors.contains("from -180 to 180"))
+                let unset = try await device.run(["chart"])
+                #expect(unset.status == 64 && unset.errors.contains("Almanac birth"))
 
-            let set = try await Self.run(["birth"] + Self.birth + options)
-            #expect(set.status == 0, "\(set.errors)")
-            #expect(set.output.hasPrefix("born 1990-05-17T11:35:00Z"))
-            let chart = try await Self.run(["chart"] + options)
-            #expect(chart.output.contains("sun 32.5") && chart.output.contains("taurus"))
-            let matrix = try await Self.run(["matrix"] + options)
-            #expect(matrix.output.contains("astrodata"))
-            tool.signal(SIGTERM)
-            #expect(try await tool.ended().status == 0)
-
-            let offline = try await Self.run(["chart"] + options)
-            #expect(offline.output == chart.output, "\(offline.errors)")
+                let set = try await device.run(["birth"] + Self.birth)
+                #expect(set.status == 0, "\(set.errors)")
+                #expect(set.output.hasPrefix("born 1990-05-17T11:35:00Z"))
+                let chart = try await device.run(["chart"])
+                #expect(chart.output.contains("sun 32.5") && chart.output.contains("taurus"))
+                let matrix = try await device.run(["matrix"])
+                #expect(matrix.output.contains("astrodata"))
+                shown.withLock { $0 = (device, chart.output) }
+            }
+            let (device, chart) = try #require(shown.value)
+            let offline = try await device.run(["chart"])
+            #expect(offline.output == chart, "\(offline.errors)")
         }
-    }
-
-    private static func run(_ arguments: [String]) async throws -> Tool.Ended {
-        try await Tool.with(arguments, of: "Almanac") { try await $0.ended() }
     }
 }
