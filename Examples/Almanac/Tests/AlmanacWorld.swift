@@ -141,6 +141,25 @@ struct AlmanacWorld: Sendable {
     }
 }
 
+/// Returns the median of the times that a body measures.
+func median(
+    of count: Int,
+    _ body: () async throws -> Duration
+) async rethrows -> Duration {
+    var times: [Duration] = []
+    for _ in 0..<count { times.append(try await body()) }
+    return times.sorted()[count / 2]
+}
+
+/// Returns the median time of a body.
+func medianTime(of count: Int, _ body: () async throws -> Void) async rethrows -> Duration {
+    try await median(of: count) {
+        let start = ContinuousClock.now
+        try await body()
+        return ContinuousClock.now - start
+    }
+}
+
 extension AnswerModel {
     /// Waits for the whole answer.
     func whole() async throws -> FunctionResult<Output> {
