@@ -676,7 +676,6 @@ let package = Package(
                 "SanguineSQLite",
                 "SanguineServer",
                 .product(name: "Logging", package: "swift-log"),
-                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             path: "Examples/Almanac/Server",
             swiftSettings: strict
@@ -694,6 +693,7 @@ let package = Package(
                 "AlmanacModel",
                 "AlmanacServer",
                 "AlmanacSky",
+                "ExampleTerminal",
                 "Sanguine",
                 "SanguineServer",
                 server("ArgumentParser", "swift-argument-parser"),
@@ -709,6 +709,7 @@ let package = Package(
                 "AlmanacModel",
                 "AlmanacServer",
                 "AlmanacSky",
+                "ExampleTerminal",
                 "Sanguine",
                 "SanguineModel",
                 "SanguineServer",

@@ -23,10 +23,12 @@ struct InvalidationSnippets {
 
     @Test func `tags, dependencies and retention are part of the policy`() {
         let chart = Policy.untilChanged("birthData").stored(.onDisk).tagged("charts")
+        let horoscope = Policy.untilMidnight.stored(.onDisk).depends(onSettings: "birth")
         let news = Policy.fresh(for: .minutes(5)).stored(.onDisk).kept(for: .hours(48))
 
         #expect(chart.dependencies == ["birthData"])
         #expect(chart.tags == ["charts"])
+        #expect(horoscope.dependencies == ["$account.settings.birth"])
         #expect(news.keep == .hours(48))
     }
 

@@ -109,7 +109,7 @@ enum ImportTable {
         "AlmanacModel": .only(["AlmanacSky", "SanguineModel"]),
         "AlmanacServer": .only([
             "AlmanacModel", "AlmanacSky", "Foundation", "Logging", "SanguineSQLite",
-            "SanguineServer", "ServiceLifecycle",
+            "SanguineServer",
         ]),
         "AlmanacApp": .only([
             "AlmanacModel", "AlmanacSky", "Foundation", "Observation", "Sanguine",

@@ -30,6 +30,11 @@ public struct AlmanacSettings: AppSettings {
     /// A list is changed as a whole, so changes of two devices never mix the members of two births.
     private var births: [BirthData] = []
 
+    private enum CodingKeys: String, CodingKey { case births }
+
+    /// The name of the member with the user's birth, on which cached values depend.
+    static let birthMember = CodingKeys.births.rawValue
+
     public init() {}
 
     /// The user's own birth; `nil` until the user has entered it.
@@ -59,18 +64,12 @@ extension ValueQuery where Value == String {
 
 extension Policy {
     /// Kept for a hundred years, or until the birth data changes.
-    fileprivate static let astroData = untilChanged(AlmanacDependency.birth).stored(.onDisk)
-        .kept(for: .hours(24 * 36_525))
+    fileprivate static let astroData = forever.stored(.onDisk).kept(for: .hours(24 * 36_525))
+        .depends(onSettings: AlmanacSettings.birthMember)
 
     /// Kept until midnight, or until the birth data changes.
     fileprivate static let prediction = untilMidnight.stored(.onDisk)
-        .depends(on: AlmanacDependency.birth)
-}
-
-/// The names on which cached values depend.
-enum AlmanacDependency {
-    /// The birth data in the account.
-    static let birth = "birth"
+        .depends(onSettings: AlmanacSettings.birthMember)
 }
 
 extension QueryRequest {

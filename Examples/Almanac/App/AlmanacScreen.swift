@@ -62,13 +62,9 @@ public final class AlmanacScreen {
 
     // MARK: - Actions
 
-    /// Sets the user's birth, on all devices.
-    ///
-    /// Values of another birth are dropped, and those of this one are fetched.
+    /// Sets the user's birth, on all devices, where values of the former birth become stale.
     public func setBirth(_ birth: BirthData) throws {
-        guard birth != self.birth else { return }
         try client.account.update(AlmanacSettings.self) { $0.birth = birth }
-        client.dependencyChanged(AlmanacDependency.birth)
     }
 
     /// Asks a question about the user's birth; `nil` without a birth.
@@ -100,10 +96,18 @@ public final class AlmanacScreen {
         try client.perform(SendFeedback(on: function, isHelpful: isHelpful, comment: comment))
     }
 
-    /// Fetches what is stale, for pull to refresh.
+    /// Signs the user out: nothing of the user stays on the device or on the screen.
+    public func signOut() async {
+        turns = []
+        await client.signOut()
+    }
+
+    /// Fetches what is shown, for pull to refresh; the chart does not wait for the language model.
     public func refresh() async {
-        await models?.data.refresh()
-        await models?.prediction.refresh()
+        guard let models else { return }
+        async let data: Void = models.data.refresh()
+        async let prediction: Void = models.prediction.refresh()
+        _ = await (data, prediction)
     }
 
     /// Follows midnights and time zones until the task is cancelled, as `.task { await … }` of a

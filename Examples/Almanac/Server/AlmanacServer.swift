@@ -61,27 +61,23 @@ public enum AlmanacServer {
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         logger: Logger = Logger(label: "almanac"),
         clock: any WallClock = SystemWallClock(),
-        onListening: @escaping @Sendable (SanguineServer.Ports) async -> Void,
+        onListening: @escaping @Sendable (SanguineServer.Ports) async -> Void = { _ in },
         _ body: (SanguineServer) async throws -> Void
     ) async throws {
-        let storage = try SQLiteStorage(folder: folder)
-        do {
-            let server = try await SanguineServer(
-                storage: storage,
-                keys: try KeyFile.loadOrCreate(in: folder),
-                adminToken: try AdminToken.loadOrCreate(in: folder),
-                settings: settings,
-                functions: functions(FeedbackFile(in: folder)),
-                registry: registry,
-                logger: logger,
-                clock: clock,
-                onListening: onListening
+        try await SQLiteStorage.with(folder: folder) { storage in
+            try await body(
+                SanguineServer(
+                    storage: storage,
+                    keys: try KeyFile.loadOrCreate(in: folder),
+                    adminToken: try AdminToken.loadOrCreate(in: folder),
+                    settings: settings,
+                    functions: functions(FeedbackFile(in: folder)),
+                    registry: registry,
+                    logger: logger,
+                    clock: clock,
+                    onListening: onListening
+                )
             )
-            try await body(server)
-            await storage.close()
-        } catch {
-            await storage.close()
-            throw error
         }
     }
 }

@@ -19,15 +19,22 @@ struct AlmanacTests {
             #expect(chart.client.fresh == "for ever" && chart.client.tier == "onDisk")
             #expect(today.client.fresh == "until midnight")
             #expect(today.client.refetchedOn == ["midnight"])
-            #expect([chart, today].map(\.client.dependencies) == [["birth"], ["birth"]])
-            #expect(rows.allSatisfy { $0.standing == .declared })
+            let birth = ["$account.settings.births"]
+            #expect([chart, today].map(\.client.dependencies) == [birth, birth])
+            let declared = Self.declared(in: rows)
+            #expect(declared == rows.count)
             // No other function has a value in the client's cache.
             let uncached = [UseTools.name, Predict.name, ExplainMatch.name, DeliverFeedback.name]
             let others = rows.filter { uncached.contains($0.name) }
             #expect(others.map(\.client.tier) == ["none", "none", "none", "none"])
-            printFigure("C1", ours: "\(rows.count) rows printed, all declared")
+            printFigure("C1", ours: "\(declared) of \(rows.count) printed rows are declared")
             client.close()
         }
+    }
+
+    /// Returns the number of rows that the app has declared.
+    private static func declared(in rows: [StorageMatrix.Row]) -> Int {
+        rows.count { $0.standing == .declared }
     }
 
     @Test func `positions are computed each time, and a chart once until the birth changes`()
@@ -48,8 +55,8 @@ struct AlmanacTests {
             for _ in 1...3 { _ = try await client.value(of: query) }
             #expect(own.chart.positions == (try Chart(of: birth)).positions)
             #expect(own.transits.count == (try Transit.all(in: 2026)).count)
-            let tools = network.requests.count { $0 == "POST /v1/functions/tools" }
-            let charts = network.requests.count { $0 == "POST /v1/functions/astrodata" }
+            let tools = network.count(of: "/v1/functions/tools")
+            let charts = network.count(of: "/v1/functions/astrodata")
             #expect(tools == 3 && charts == 1)
             printFigure(
                 "C2",
@@ -72,10 +79,12 @@ struct AlmanacTests {
             let tablet = try world.client("tablet")
             _ = try await tablet.value(of: .account)
             // The model's clock stands, so the model cannot answer.
-            let start = ContinuousClock.now
             let second = try await tablet.value(of: query)
-            let time = ContinuousClock.now - start
             #expect(second == first && !first.isEmpty)
+            let time = try await medianTime(of: 21) {
+                let answer = try await tablet.call(PredictToday(for: birth, on: day))
+                #expect(answer == first)
+            }
             printFigure("C3", ours: "\(time.milliseconds) from the cache", theirs: "3 s to 10 ms")
 
             // Another user's prediction, with the same input, is not it.
@@ -102,11 +111,11 @@ struct AlmanacTests {
                 return try await answer.whole()
             }
             let first = try await world.modelClock.advancing(ask)
-            let start = ContinuousClock.now
-            let second = try await ask()
-            let time = ContinuousClock.now - start
             #expect(first.charged > 0 && !first.cached)
-            #expect(second.charged == 0 && second.cached && second.output == first.output)
+            let time = try await medianTime(of: 7) {
+                let again = try await ask()
+                #expect(again.charged == 0 && again.cached && again.output == first.output)
+            }
             printFigure("C4", ours: "\(time.milliseconds) from the cache", theirs: "3 s to 50 ms")
 
             let long = try await screen.ask(String(repeating: "?", count: 1_100))
@@ -134,27 +143,32 @@ struct AlmanacTests {
             world.clock.advance(by: .hours(12))
             await screen.dayMayHaveChanged()
             #expect(await screen.today == today.next)
-            _ = network.takeCalls()
+            _ = network.take()
             _ = try await client.value(of: chart)
-            #expect(network.takeCalls().isEmpty)
+            let kept = network.take().calls
             _ = try await client.value(of: prediction)
-            #expect(network.takeCalls() == ["todays-prediction"])
+            var rightEvents = [kept.isEmpty && network.take().calls == [PredictToday.name]]
 
             // Another birth has another chart; the earlier one is stale.
             let other = try AlmanacWorld.birth("1990-05-18")
             try await screen.setBirth(other)
             #expect(await screen.birth == other)
-            _ = network.takeCalls()
+            _ = network.take()
             _ = try await client.value(of: chart)
-            #expect(network.takeCalls() == ["astrodata"])
+            rightEvents.append(network.take().calls == [ComputeAstroData.name])
             let moved = try await client.value(of: .astroData(of: other, in: 2026))
             #expect(moved.chart.moment > (try Chart(of: birth)).moment)
 
             try await client.synchronize()
             await client.signOut()
-            #expect(client.cached(chart) == nil && client.cached(prediction) == nil)
+            rightEvents.append(client.cached(chart) == nil && client.cached(prediction) == nil)
             #expect(await screen.birth == nil)
-            printFigure("C7", ours: "3 of 3 events drop what they end, and nothing else")
+            let right = rightEvents.filter(\.self).count
+            #expect(rightEvents == [true, true, true])
+            printFigure(
+                "C7",
+                ours: "\(right) of \(rightEvents.count) events drop what they end, and nothing else"
+            )
             client.close()
         }
     }
@@ -173,13 +187,16 @@ struct AlmanacTests {
 
             let network = RecordedNetwork()
             network.disconnect()
-            let again = try world.client { $0.transport = network }
-            let start = ContinuousClock.now
-            let shown = await world.screen(again).data
-            let time = ContinuousClock.now - start
-            #expect(shown == data)
+            let time = try await median(of: 7) {
+                let again = try world.client { $0.transport = network }
+                defer { again.close() }
+                let start = ContinuousClock.now
+                let shown = await world.screen(again).data
+                let time = ContinuousClock.now - start
+                #expect(shown == data)
+                return time
+            }
             printFigure("C8", ours: "\(time.milliseconds) to the chart", theirs: "100 ms to 5 ms")
-            again.close()
         }
     }
 
@@ -201,8 +218,11 @@ struct AlmanacTests {
             try await client.synchronize()
 
             network.disconnect()
-            #expect(await screen.data == chart)
-            #expect(await screen.prediction == prediction)
+            let shown = [
+                await screen.data == chart, await screen.prediction == prediction,
+                await screen.birth == birth,
+            ]
+            #expect(shown == [true, true, true])
             try await screen.rate(Predict.name, isHelpful: true, comment: "It rained.")
             #expect(try world.feedback.isEmpty)
             network.lose(.response, of: "/v1/functions/feedback")
@@ -219,7 +239,10 @@ struct AlmanacTests {
             #expect(stored.map(\.comment) == ["It rained."])
             printFigure(
                 "C9",
-                ours: "2 of 2 values shown offline, feedback stored \(stored.count) time"
+                ours: """
+                    \(shown.filter(\.self).count) of \(shown.count) values shown offline, feedback \
+                    stored \(stored.count) time
+                    """
             )
             client.close()
         }
@@ -227,21 +250,29 @@ struct AlmanacTests {
 
     @Test func `the subscription is kept on the device and corrected by the feed`() async throws {
         try await AlmanacWorld.with { world in
-            let client = try world.client()
+            let online = RecordedNetwork()
+            let client = try world.client { $0.transport = online }
             let account = try await client.value(of: .account)
             let screen = await world.screen(client)
             #expect(await screen.plan == .free)
+            let before = online.count(of: "/v1/account")
             try await world.setPremium(account.id)
             try await client.synchronize()
             try await eventually("the plan") { await screen.plan == .premium }
+            let fetches = online.count(of: "/v1/account") - before
+            #expect(fetches == 0)
             try await client.waitUntilIdle()
             client.close()
 
             let network = RecordedNetwork()
             network.disconnect()
             let again = try world.client { $0.transport = network }
-            #expect(await world.screen(again).plan == .premium)
-            printFigure("C10", ours: "shown at once, and corrected without a fetch of the plan")
+            let plan = await world.screen(again).plan
+            #expect(plan == .premium)
+            printFigure(
+                "C10",
+                ours: "\(plan.rawValue) shown offline, and corrected with \(fetches) fetches"
+            )
             again.close()
         }
     }

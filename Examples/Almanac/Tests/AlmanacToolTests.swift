@@ -1,3 +1,4 @@
+import AlmanacModel
 import Foundation
 import Sanguine
 import SanguineTesting
@@ -13,34 +14,83 @@ struct AlmanacToolTests {
     ]
 
     @Test func `a birth is set, and its chart is shown, also without a server`() async throws {
-        let root = FileManager.default.temporaryDirectory.appending(path: "almanac-\(UUID())")
-        defer { try? FileManager.default.removeItem(at: root) }
-        let folder = ["--folder", root.appending(path: "phone").path]
-        let serve = ["serve", "--port", "0", "--data", root.appending(path: "server").path]
-        try await Tool.with(serve, of: "Almanac") { tool in
-            let server = "http://127.0.0.1:\(try await tool.listeningPort())"
-            let options = ["--server", server] + folder
-            let wrong = try await Self.run(["birth"] + Self.birth.dropLast(1) + ["200"] + options)
-            #expect(wrong.status == 64 && wrong.errors.contains("from -180 to 180"))
-            let unset = try await Self.run(["chart"] + options)
-            #expect(unset.status == 64 && unset.errors.contains("Almanac birth"))
+        try await TemporaryFolder.with { root in
+            let app = root.appending(path: "phone")
+            let shown = WatchedState<(device: ToolDevice, chart: String)?>(nil)
+            try await ToolDevice.serving("Almanac", root.appending(path: "server")) { server, _ in
+                let device = ToolDevice("Almanac", server: server, folder: app)
+                let wrong = try await device.run(["birth"] + Self.birth.dropLast(1) + ["200"])
+                #expect(wrong.status == 64 && wrong.errors.contains("from -180 to 180"))
+                let unset = try await device.run(["chart"])
+                #expect(unset.status == 64 && unset.errors.contains("Almanac birth"))
 
-            let set = try await Self.run(["birth"] + Self.birth + options)
-            #expect(set.status == 0, "\(set.errors)")
-            #expect(set.output.hasPrefix("born 1990-05-17T11:35:00Z"))
-            let chart = try await Self.run(["chart"] + options)
-            #expect(chart.output.contains("sun 32.5") && chart.output.contains("taurus"))
-            let matrix = try await Self.run(["matrix"] + options)
-            #expect(matrix.output.contains("astrodata"))
-            tool.signal(SIGTERM)
-            #expect(try await tool.ended().status == 0)
-
-            let offline = try await Self.run(["chart"] + options)
-            #expect(offline.output == chart.output, "\(offline.errors)")
+                let set = try await device.run(["birth"] + Self.birth)
+                #expect(set.status == 0, "\(set.errors)")
+                #expect(set.output.hasPrefix("born 1990-05-17T11:35:00Z"))
+                let chart = try await device.run(["chart"])
+                #expect(chart.output.contains("sun 32.5") && chart.output.contains("taurus"))
+                let matrix = try await device.run(["matrix"])
+                #expect(matrix.output.contains("astrodata"))
+                shown.withLock { $0 = (device, chart.output) }
+            }
+            let (device, chart) = try #require(shown.value)
+            let offline = try await device.run(["chart"])
+            #expect(offline.output == chart, "\(offline.errors)")
         }
     }
 
-    private static func run(_ arguments: [String]) async throws -> Tool.Ended {
-        try await Tool.with(arguments, of: "Almanac") { try await $0.ended() }
+    @Test func `feedback outlives kills of app and server, and is delivered once`() async throws {
+        try await TemporaryFolder.with { root in
+            let (data, phone) = (root.appending(path: "server"), root.appending(path: "phone"))
+            let device = { @Sendable (port: Int) in
+                ToolDevice("Almanac", server: "http://127.0.0.1:\(port)", folder: phone)
+            }
+            try await Self.withServer(data) { server, port in
+                #expect(try await device(port).run(["birth"] + Self.birth).status == 0)
+                // The app is killed once the server has the feedback, which may be before it knows.
+                try await device(port).with(["rate", "predict", "--comment", "It rained."]) { app in
+                    try await eventually("the feedback", within: .seconds(30)) {
+                        try !Self.comments(in: data).isEmpty
+                    }
+                    app.signal(SIGKILL)
+                    _ = try await app.ended()
+                }
+                server.signal(SIGKILL)
+                #expect(try await server.ended().status == -SIGKILL)
+            }
+            // Nothing listens on this port.
+            let offline = try await device(1).run(["rate", "predict", "--comment", "It froze."])
+            #expect(offline.status == 0, "\(offline.errors)")
+
+            try await Self.withServer(data) { _, port in
+                // Each command of the app sends what waits.
+                try await eventually("all feedback", within: .seconds(30)) {
+                    _ = try await device(port).run(["matrix"])
+                    return try Self.comments(in: data).count == 2
+                }
+                _ = try await device(port).run(["matrix"])
+                #expect(try Self.comments(in: data) == ["It rained.", "It froze."])
+            }
+        }
+    }
+
+    /// Runs the server as a process of its own, which may be killed.
+    private static func withServer(
+        _ data: URL,
+        _ body: @Sendable (Tool, _ port: Int) async throws -> Void
+    ) async throws {
+        let serve = ["serve", "--port", "0", "--admin-port", "0", "--data", data.path]
+        try await Tool.with(serve, of: "Almanac") { server in
+            try await body(server, try await server.listeningPort())
+        }
+    }
+
+    /// Returns the comments in the team's file of feedback.
+    private static func comments(in data: URL) throws -> [String] {
+        let file = data.appending(path: "feedback.jsonl")
+        guard FileManager.default.fileExists(atPath: file.path) else { return [] }
+        return try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map {
+            try JSONDecoder().decode(Feedback.self, from: Data($0.utf8)).comment
+        }
     }
 }

@@ -2,6 +2,7 @@ import AlmanacApp
 import AlmanacModel
 import AlmanacServer
 import AlmanacSky
+import ExampleTerminal
 import Foundation
 import Sanguine
 import SanguineServer
@@ -28,26 +29,37 @@ struct AlmanacWorld: Sendable {
     static func with(
         _ body: @escaping @Sendable (AlmanacWorld) async throws -> Void
     ) async throws {
-        let root = FileManager.default.temporaryDirectory.appending(path: "almanac-\(UUID())")
-        defer { try? FileManager.default.removeItem(at: root) }
         let clock = try ManualWallClock(#require(Timestamp("2026-11-27T09:00:00Z")))
         let modelClock = ManualClock()
-        try await RunningServer.withStandIn(latency: latency, clock: modelClock) { model in
-            var settings = ServerSettings()
-            settings.upstream.url = model
-            try await RunningServer.withAlmanac(
-                folder: root.appending(path: "server"),
-                settings: settings,
-                clock: clock
-            ) { addresses in
-                let world = AlmanacWorld(
-                    root: root,
-                    server: addresses.http,
-                    admin: addresses.admin,
-                    clock: clock,
-                    modelClock: modelClock
-                )
-                try await body(world)
+        let standIn = StandInServer(
+            port: 0,
+            latency: latency,
+            clock: modelClock,
+            logger: .errors("stand-in")
+        )
+        try await TemporaryFolder.with { root in
+            try await standIn.serve { model in
+                var settings = ServerSettings()
+                settings.http.port = 0
+                settings.upstream.url = model
+                try await AlmanacServer.with(
+                    folder: root.appending(path: "server"),
+                    settings: settings,
+                    logger: .errors("almanac"),
+                    clock: clock
+                ) { server in
+                    try await server.serve { addresses in
+                        try await body(
+                            AlmanacWorld(
+                                root: root,
+                                server: addresses.http,
+                                admin: addresses.admin,
+                                clock: clock,
+                                modelClock: modelClock
+                            )
+                        )
+                    }
+                }
             }
         }
     }
@@ -87,12 +99,7 @@ struct AlmanacWorld: Sendable {
 
     /// Copies the identity of the phone, as a synchronized keychain does.
     func join(_ device: String) throws {
-        let (files, name) = (FileManager.default, "device-identity.json")
-        try files.createDirectory(at: folder(device), withIntermediateDirectories: true)
-        try files.copyItem(
-            at: folder("phone").appending(path: name),
-            to: folder(device).appending(path: name)
-        )
+        try DeviceIdentityFile(in: folder("phone")).copy(to: folder(device))
     }
 
     /// Returns the sum of the server's charges for calls, read by a separate device of the user.
@@ -127,19 +134,29 @@ struct AlmanacWorld: Sendable {
 
     /// Sets the account's plan, as support does.
     func setPremium(_ account: Identifier) async throws {
-        let file = root.appending(path: "server/admin-token")
-        let token = try String(contentsOf: file, encoding: .utf8)
-        let request = TransportRequest(
-            method: "PUT",
-            url: admin.appending(path: "admin/v1/accounts/\(account)/plan"),
-            headers: [
-                "Authorization": "Bearer \(token.trimmingCharacters(in: .whitespacesAndNewlines))",
-                "Content-Type": "application/json", "Idempotency-Key": UUID().uuidString,
-            ],
-            body: Data(#"{"plan":"premium","reason":"a test"}"#.utf8)
-        )
-        let answer = try await URLSessionTransport.patient.send(request)
+        let support = try AdminRequests(to: admin, data: root.appending(path: "server"))
+        let body = #"{"plan":"premium","reason":"a test"}"#
+        let answer = try await support.send("PUT", "accounts/\(account)/plan", body)
         #expect((200...299).contains(answer.status))
+    }
+}
+
+/// Returns the median of the times that a body measures.
+func median(
+    of count: Int,
+    _ body: () async throws -> Duration
+) async rethrows -> Duration {
+    var times: [Duration] = []
+    for _ in 0..<count { times.append(try await body()) }
+    return times.sorted()[count / 2]
+}
+
+/// Returns the median time of a body.
+func medianTime(of count: Int, _ body: () async throws -> Void) async rethrows -> Duration {
+    try await median(of: count) {
+        let start = ContinuousClock.now
+        try await body()
+        return ContinuousClock.now - start
     }
 }
 
@@ -150,7 +167,10 @@ extension AnswerModel {
     }
 }
 
-extension URLSessionTransport {
-    /// The real network, with a clock that never ends a request because the machine is busy.
-    static var patient: URLSessionTransport { URLSessionTransport(clock: ManualClock()) }
+extension RecordedNetwork.Traffic {
+    /// The names of the functions that were called, in the order of the calls.
+    var calls: [String] {
+        let prefix = "POST /v1/functions/"
+        return requests.filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) }
+    }
 }

@@ -3,8 +3,8 @@ import AlmanacModel
 import AlmanacServer
 public import AlmanacSky
 public import ArgumentParser
+import ExampleTerminal
 import Foundation
-import Observation
 import Sanguine
 import SanguineServer
 
@@ -53,45 +53,35 @@ struct App: Sendable {
 }
 
 struct AppOptions: ParsableArguments {
-    @Option(help: "The server's address. Default: a server in this process.")
-    var server: String?
+    @Option(
+        help: "The server's address. Default: a server in this process.",
+        transform: address
+    )
+    var server: URL?
 
     @Option(help: "Where the app keeps its data.")
     var folder = NSHomeDirectory() + "/.almanac"
 
     /// Runs the app, with a server in this process if none is named, and sends its operations.
     func withApp(_ body: @escaping @MainActor @Sendable (App) async throws -> Void) async throws {
-        let folder = URL(filePath: folder)
-        if let server {
-            guard let address = URL(string: server) else {
-                throw ValidationError("'\(server)' is not a valid address.")
-            }
-            return try await Self.run(address, folder, body)
-        }
-        try await Self.withModel(nil) { model in
-            var settings = ServerSettings()
-            settings.upstream.url = model
-            let data = folder.appending(path: "server")
-            try await RunningServer.withAlmanac(folder: data, settings: settings) { addresses in
-                try await Self.run(addresses.http, folder.appending(path: "app"), body)
-            }
-        }
-    }
-
-    /// Runs the body with the address of a language model.
-    ///
-    /// Without an address, this is a stand-in that takes three seconds to begin.
-    static func withModel(
-        _ address: String?,
-        _ body: @escaping @Sendable (String) async throws -> Void
-    ) async throws {
-        if let address { return try await body(address) }
-        try await RunningServer.withStandIn(
-            latency: .seconds(3),
-            wordInterval: .milliseconds(40),
-            body
+        try await withServer(
+            server,
+            URL(filePath: folder),
+            latency: Self.latency,
+            { data, settings, use in
+                try await AlmanacServer.with(
+                    folder: data,
+                    settings: settings,
+                    logger: .errors("almanac"),
+                    use
+                )
+            },
+            { try await Self.run($0, $1, body) }
         )
     }
+
+    /// The time in which the stand-in for a language model begins an answer.
+    static let latency = Duration.seconds(3)
 
     @MainActor
     private static func run(
@@ -136,57 +126,22 @@ extension AlmanacTool {
         static let configuration = CommandConfiguration(
             abstract: "Run the server, with a stand-in for the language model unless one is named."
         )
-        @Option var port = 8_080
-        @Option(help: "The port for administration and metrics. Default: the port + 1.")
-        var adminPort: Int?
+        @OptionGroup var ports: ServeOptions
         @Option(help: "Where the server keeps its data.") var data = "almanac-data"
         @Option(help: "The base URL of a language model that speaks OpenAI's API.")
         var upstream: String?
 
         func run() async throws {
-            let (port, adminPort, folder) = (port, adminPort, URL(filePath: data))
-            try await AppOptions.withModel(upstream) { model in
-                var settings = ServerSettings()
-                (settings.http.port, settings.http.adminPort) = (port, adminPort)
+            let (settings, folder) = (ports.settings, URL(filePath: data))
+            try await withModel(upstream, latency: AppOptions.latency) { model in
+                var settings = settings
                 settings.upstream.url = model
                 try await AlmanacServer.with(
                     folder: folder,
                     settings: settings,
-                    onListening: { ports in
-                        try? say("administration on http://127.0.0.1:\(ports.admin)")
-                        try? say("listening on http://127.0.0.1:\(ports.http)")
-                    }
-                ) { server in try await server.serve() }
+                    onListening: ServeOptions.announce
+                ) { try await $0.serve() }
             }
         }
     }
-}
-
-/// Writes the answer as it grows.
-@MainActor
-func write(_ answer: AnswerModel<String>) async throws {
-    var written = 0
-    while true {
-        let more = Data(answer.text.utf8.dropFirst(written))
-        try FileHandle.standardOutput.write(contentsOf: more)
-        written += more.count
-        guard answer.phase == .waiting || answer.phase == .answering else { break }
-        await withCheckedContinuation { continuation in
-            withObservationTracking {
-                _ = (answer.text, answer.phase)
-            } onChange: {
-                continuation.resume()
-            }
-        }
-        await Task.yield()
-    }
-    try say("")
-    _ = try await answer.finished()
-}
-
-/// Writes a line at once.
-///
-/// `print` buffers lines while the output is a pipe, and parts of answers are written in between.
-func say(_ line: String) throws {
-    try FileHandle.standardOutput.write(contentsOf: Data("\(line)\n".utf8))
 }

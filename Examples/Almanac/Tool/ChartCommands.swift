@@ -2,6 +2,7 @@ import AlmanacApp
 import AlmanacModel
 import AlmanacSky
 import ArgumentParser
+import ExampleTerminal
 import Foundation
 import Sanguine
 

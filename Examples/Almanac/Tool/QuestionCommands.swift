@@ -2,6 +2,7 @@ import AlmanacApp
 import AlmanacModel
 import AlmanacSky
 import ArgumentParser
+import ExampleTerminal
 import Sanguine
 
 extension AlmanacTool {
@@ -32,7 +33,7 @@ extension AlmanacTool {
             try await options.withApp { app in
                 _ = try await app.birth()
                 guard let answer = try app.screen.ask(question) else { return }
-                try await write(answer)
+                _ = try await write(answer)
             }
         }
     }
@@ -56,7 +57,7 @@ extension AlmanacTool {
                     try say("\(score.kuta.rawValue) \(score.points) of \(score.kuta.maximum)")
                 }
                 try say("\(points.total) of 36")
-                try await write(app.screen.explain(groom: groom, bride: bride))
+                _ = try await write(app.screen.explain(groom: groom, bride: bride))
             }
         }
     }

@@ -113,12 +113,22 @@ public struct UserAccount: Sendable {
             guard let patch = draft.patch(from: before) else { return nil }
             try draft.check()
             user.authorizer.allowSignIn()
+            let isCached = services.queries.snapshot(of: .account).value != nil
             let receipt = try user.mutations.perform(AccountUpdate(patch: patch))
+            // Otherwise the change of the cached account has marked them.
+            if !isCached { markDependents(of: before.settings.json, draft.settings.json) }
             if draft.timeZone != before.timeZone {
                 try user.zone.set(draft.timeZone)
                 services.setZone(user.zone.current)
             }
             return receipt
+        }
+    }
+
+    /// Marks values as stale that depend on the members in which two settings differ.
+    private func markDependents(of old: JSONValue, _ new: JSONValue) {
+        for name in SettingDependency.changed(from: old, to: new) {
+            services.queries.invalidate(.dependency(name))
         }
     }
 

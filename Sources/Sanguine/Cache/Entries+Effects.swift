@@ -305,6 +305,7 @@ extension Entries {
         transact(query) { ground in
             ground.value.map { ground.replacingBase($0.base) }
         } commit: { change, entry, guarded in
+            markDependents(of: entry, becoming: change, in: &guarded)
             entry.show(change, number: guarded.nextNumber())
             return .nothing
         }

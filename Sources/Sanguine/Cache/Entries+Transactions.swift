@@ -180,6 +180,7 @@ extension Entries {
         in guarded: inout Guarded
     ) {
         if let landing = change.landing { drop(landing.settled, from: entry, in: &guarded) }
+        markDependents(of: entry, becoming: change, in: &guarded)
         let number = guarded.nextNumber()
         entry.completedAt = number
         entry.show(change, number: number)

@@ -267,6 +267,82 @@ final class Entries: Sendable {
         if isObserved { deliver() } else { rest() }
     }
 
+    // MARK: - Invalidation
+
+    /// Work that remains to be done outside of the lock after entries were marked as stale.
+    struct Marking: Sendable {
+        fileprivate var marks: [(writer: EntryWriter, mark: EntryWriter.Mark)] = []
+        fileprivate(set) var endings: [Ending] = []
+
+        /// Makes the marks outlive the process.
+        func journal() { for (writer, mark) in marks { writer.journal(mark) } }
+
+        /// Writes what is pending if too much is.
+        func flush() { for (writer, _) in marks where writer.isBehind { writer.flush() } }
+    }
+
+    /// Marks everything in the scope as stale, in memory and on disk, and fetches observed entries.
+    ///
+    /// Called under the lock.
+    func mark(_ scope: InvalidationMarks.Scope, in guarded: inout Guarded) -> Marking {
+        var marking = Marking()
+        // In one step with the memory: between two steps, a fetch could write an old row as fresh.
+        marking.marks = guarded.writers.compactMap { writer in
+            writer.markStale(scope).map { (writer, $0) }
+        }
+        let generation = guarded.marks.mark(scope)
+        if guarded.marks.isFull {
+            for entry in guarded.table.all { Self.sync(entry, with: guarded.marks) }
+            guarded.marks.forget()
+        }
+        marking.endings = refetch(in: &guarded, generation: generation) { entry in
+            scope.covers(key: entry.key.text, policy: entry.policy)
+        }
+        return marking
+    }
+
+    /// Fetches observed entries again.
+    ///
+    /// Called under the lock.
+    func refetch(
+        in guarded: inout Guarded,
+        generation: UInt64,
+        where isMeant: (Entry) -> Bool
+    ) -> [Ending] {
+        guarded.table.observed.compactMap { key in
+            guard let entry = guarded.table[key], isMeant(entry) else { return nil }
+            let actions = entry.state.invalidate(
+                generation: generation,
+                nextFetch: guarded.nextNumber()
+            )
+            return perform(actions, on: entry, in: &guarded, answer: .failure(.cancelled))
+        }
+    }
+
+    /// Marks values as stale that depend on a setting of the account which a change alters.
+    ///
+    /// Called under the lock, in the step that shows the change: then no reader finds new settings
+    /// together with a fresh value of the old ones.
+    func markDependents(of entry: Entry, becoming change: Change, in guarded: inout Guarded) {
+        guard entry.key == Self.account, !change.looksSame,
+            let old = entry.box?.value(as: Account.self),
+            let new = change.shown.value(as: Account.self)
+        else { return }
+        for name in SettingDependency.changed(from: old.settings, to: new.settings) {
+            let marking = mark(.dependency(name), in: &guarded)
+            guarded.deliveries.append {
+                marking.journal()
+                for ending in marking.endings { ending.perform() }
+                marking.flush()
+            }
+        }
+    }
+
+    /// The entry whose changes mark others as stale.
+    ///
+    /// It must be restored before it changes.
+    static let account = ValueQuery<Account>.account.key
+
     // MARK: - Reports
 
     /// The keys that are being fetched.

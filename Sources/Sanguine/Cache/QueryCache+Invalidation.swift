@@ -11,25 +11,14 @@ extension QueryCache {
     /// Costs the same however many entries there are: see ``InvalidationMarks``. Observed entries
     /// are fetched again at once.
     func invalidate(_ scope: InvalidationMarks.Scope) {
-        var marks: [(writer: EntryWriter, mark: EntryWriter.Mark)] = []
+        var marking = Entries.Marking()
         entries.changeSeveral {
-            for (writer, mark) in marks { writer.journal(mark) }
+            marking.journal()
         } _: { guarded in
-            // In one step with the memory: between two steps, a fetch could write an old row as
-            // fresh.
-            marks = guarded.writers.compactMap { writer in
-                writer.markStale(scope).map { (writer, $0) }
-            }
-            let generation = guarded.marks.mark(scope)
-            if guarded.marks.isFull {
-                for entry in guarded.table.all { Entries.sync(entry, with: guarded.marks) }
-                guarded.marks.forget()
-            }
-            return refetch(in: &guarded, generation: generation) { entry in
-                scope.covers(key: entry.key.text, policy: entry.policy)
-            }
+            marking = entries.mark(scope, in: &guarded)
+            return marking.endings
         }
-        for (writer, _) in marks where writer.isBehind { writer.flush() }
+        marking.flush()
     }
 
     /// Marks entries whose policy names the event as stale, and fetches observed ones.
@@ -50,7 +39,7 @@ extension QueryCache {
             for entry in guarded.table.all where isMeant(entry) {
                 entry.state.markStale(generation: generation)
             }
-            return refetch(in: &guarded, generation: generation, where: isMeant)
+            return entries.refetch(in: &guarded, generation: generation, where: isMeant)
         }
     }
 
@@ -80,21 +69,5 @@ extension QueryCache {
             return guarded.writers
         }
         for writer in writers { writer.removeEntries(keptUntil: now) }
-    }
-
-    // Called under the lock.
-    private func refetch(
-        in guarded: inout Entries.Guarded,
-        generation: UInt64,
-        where isMeant: (Entry) -> Bool
-    ) -> [Entries.Ending] {
-        guarded.table.observed.compactMap { key in
-            guard let entry = guarded.table[key], isMeant(entry) else { return nil }
-            let actions = entry.state.invalidate(
-                generation: generation,
-                nextFetch: guarded.nextNumber()
-            )
-            return entries.perform(actions, on: entry, in: &guarded, answer: .failure(.cancelled))
-        }
     }
 }

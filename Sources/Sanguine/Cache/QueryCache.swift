@@ -126,7 +126,7 @@ final class QueryCache: Sendable {
     ) async -> Entry.Answer {
         guard !Task.isCancelled else { return .failure(.cancelled) }
         entries.applyDueChanges(query)
-        if !refreshing { entries.restore(query) }
+        if !refreshing || query.key == Entries.account { entries.restore(query) }
         let waiter = lastWaiter.wrappingAdd(1, ordering: .relaxed).newValue
         let wanted = priority ?? query.policy.priority
         return await withWaiter { continuation in
@@ -211,6 +211,7 @@ final class QueryCache: Sendable {
         for query: ValueQuery<Value>,
         in cacheScope: CacheScope? = nil
     ) -> Bool {
+        if query.key == Entries.account { entries.restore(query.erased) }
         let box = ValueBox.of(value)
         var cacheScope = cacheScope
         return set(query.erased) { ground in

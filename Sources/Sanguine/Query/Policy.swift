@@ -169,6 +169,18 @@ public struct Policy: Hashable, Sendable {
         with { $0.dependencies += dependencies }
     }
 
+    /// Returns the policy with additional dependencies on the app's own settings in the account.
+    ///
+    /// When one of these members of ``AccountSettings`` changes, on any of the user's devices, the
+    /// value becomes stale.
+    ///
+    /// ```swift
+    /// let horoscope = Policy.untilMidnight.stored(.onDisk).depends(onSettings: "birth")
+    /// ```
+    public func depends(onSettings members: String...) -> Policy {
+        with { $0.dependencies += members.map(SettingDependency.name) }
+    }
+
     /// Returns the policy with additional refetch events.
     public func refetched(on events: RefetchEvents) -> Policy {
         with { $0.refetchEvents.formUnion(events) }
