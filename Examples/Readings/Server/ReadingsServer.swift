@@ -1,6 +1,7 @@
 public import Foundation
 public import Logging
 import ReadingsModel
+import SanguineModel
 import SanguineSQLite
 public import SanguineServer
 
@@ -18,6 +19,16 @@ public enum ReadingsServer {
                     """,
                 "Read \(input.kind.subject) in this photo."
             )
+        }
+        .recording(ReadPhoto.self) { call in
+            var reading = try Reading(
+                call: call.key,
+                call.input,
+                day: call.day,
+                photo: call.attachments.first?.id
+            )
+            reading.text = call.output
+            return [KeepReading(reading)]
         }
     ]
 
