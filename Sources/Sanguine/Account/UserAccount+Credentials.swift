@@ -5,10 +5,14 @@ public import SanguineModel
 extension UserAccount {
     private var calls: CredentialCalls { CredentialCalls(users: users) }
 
-    /// Whether the session of a registered user was ended, for example from another device.
+    /// Whether the user must sign in: the session of a registered user was ended, for example from
+    /// another device, or the guest was registered, or merged into an account, on another device.
     ///
-    /// The user's data on this device stays readable, and operations wait. After
-    /// ``SanguineClient/signIn(email:password:)`` with the same account, everything continues.
+    /// The user's data on this device stays readable, and operations wait. After a sign-in to the
+    /// same account, or to the one into which the guest was merged, everything continues. After a
+    /// sign-in to any other account, and after ``SanguineClient/signOut(keeping:)``, operations
+    /// that were not sent are kept for the former user for 90 days, and sent as no other user; see
+    /// ``Outbox/ofOthers``.
     public var needsSignIn: Bool { users.current.session.needsSignIn }
 
     /// Sends a code to an e-mail address, which the account gets when the code is verified.
@@ -205,7 +209,7 @@ extension UserAccount {
         _ offer: MergeOffer
     ) async throws(SanguineError) -> Account {
         let body = MergeRequest(mergeToken: offer.mergeToken)
-        return try await calls.signIn("/v1/accounts/merge", body, .guestToken)
+        return try await calls.signIn("/v1/accounts/merge", body, .guest)
     }
 
     // MARK: - Export

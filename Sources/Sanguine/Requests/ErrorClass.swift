@@ -70,6 +70,7 @@ enum ErrorTable {
         .unauthenticated: .needsSignIn,
         .tokenExpired: .needsSignIn,
         .sessionEnded: .needsSignIn,
+        .guestRegistered: .needsSignIn,
         .deviceSecretMismatch: .needsSignIn,
         .refreshInvalid: .needsSignIn,
         .refreshReused: .needsSignIn,

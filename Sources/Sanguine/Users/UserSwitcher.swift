@@ -26,6 +26,7 @@ package final class UserSwitcher: Sendable {
     let services: ClientServices
     private let scope: Mutex<UserScope>
     private let retainedOutboxes: RetainedOutboxes
+    private let mergedGuests: MergedGuests
     private let changing = Mutex(())
     private let isClosed = Mutex(false)
     /// Follows the device's settings, until the client is closed.
@@ -42,6 +43,7 @@ package final class UserSwitcher: Sendable {
         let first = try Self.first(services, authorizers?.first())
         scope = Mutex(first)
         retainedOutboxes = RetainedOutboxes(services)
+        mergedGuests = MergedGuests(services: services)
         services.queries.entries.onSettled { [weak self] in
             self?.current.mutations.settling.settled($0)
         }
@@ -52,6 +54,7 @@ package final class UserSwitcher: Sendable {
         begin(first)()
         first.start()
         followDevice()
+        askForMergedGuests()
     }
 
     /// Lets each user's account follow the device's settings.
@@ -66,10 +69,15 @@ package final class UserSwitcher: Sendable {
         let followings = [
             locale.timeZone.follow(follow),
             locale.language.follow(follow),
-            lifecycle.isForeground.follow {
+            lifecycle.isForeground.follow { [weak self] in
                 guard lifecycle.isForeground.value else { return }
                 locale.refresh()
                 follow()
+                self?.mergedGuests.askAgain()
+                self?.askForMergedGuests()
+            },
+            services.configuration.connectivity.isOnline.follow { [weak self] in
+                self?.askForMergedGuests()
             },
         ]
         deviceFollowings.withLock { $0 = followings }
@@ -224,6 +232,7 @@ package final class UserSwitcher: Sendable {
             }
         }
         user.signedIn(account, isFirst: isFirst)
+        if isFirst { askForMergedGuests() }
     }
 
     /// Continues with a session that the server has issued for the user's credentials.
@@ -276,6 +285,7 @@ package final class UserSwitcher: Sendable {
             retainedOutboxes.takeOver(for: user)
         }
         user.moved(to: session.account, from: former)
+        askForMergedGuests()
     }
 
     /// Ends all work.
@@ -467,6 +477,38 @@ package final class UserSwitcher: Sendable {
     }
 
     // MARK: - Former users
+
+    /// Moves to the user the operations of guests that have become parts of the user's account, as
+    /// soon as the server has confirmed that.
+    ///
+    /// The ids of the operations stay the same, so that those which the server received before the
+    /// merge take effect once.
+    func takeOverMergedGuests(for user: UserScope) async {
+        let account = user.authorizer.account
+        let guests = retainedOutboxes.accounts(besides: user)
+        guard let confirmed = await mergedGuests.news(guests, for: user), !confirmed.isEmpty else {
+            return
+        }
+        let isDone = changing.withLock { _ in
+            guard current === user, user.authorizer.account == account,
+                !isClosed.withLock({ $0 })
+            else { return false }
+            return retainedOutboxes.takeOver(for: user, ofGuests: confirmed)
+        }
+        guard isDone else { return }
+        // This calls the app's code, so no lock is held.
+        user.outbox.loadMore()
+        user.outbox.resume()
+        user.mutations.settling.refetchAll()
+    }
+
+    private func askForMergedGuests() {
+        let user = current
+        guard !isClosed.withLock({ $0 }), user.authorizer.account != nil,
+            !retainedOutboxes.accounts(besides: user).isEmpty
+        else { return }
+        Task { [weak self] in await self?.takeOverMergedGuests(for: user) }
+    }
 
     /// The number of operations of former users that are kept until those users return.
     func countLeft() -> Int { retainedOutboxes.count() }

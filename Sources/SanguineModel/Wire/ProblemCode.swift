@@ -33,6 +33,9 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     /// 401: the session was ended by sign-out, because its refresh token was reused, or because the
     /// account has too many sessions and this one was used least recently.
     public static let sessionEnded = Self(rawValue: "session_ended")
+    /// 401: the guest of this device was registered, or merged into an account, on another device;
+    /// the user must sign in.
+    public static let guestRegistered = Self(rawValue: "guest_registered")
     /// 401: the device is registered with another secret.
     public static let deviceSecretMismatch = Self(rawValue: "device_secret_mismatch")
     /// 401: the refresh token does not exist or has expired.
@@ -204,6 +207,7 @@ extension ProblemCode {
         .unauthenticated: (401, "The request is not authenticated."),
         .tokenExpired: (401, "The access token has expired."),
         .sessionEnded: (401, "The session has ended."),
+        .guestRegistered: (401, "The guest belongs to a registered account."),
         .deviceSecretMismatch: (401, "The device has another secret."),
         .refreshInvalid: (401, "The refresh token is not valid."),
         .refreshReused: (401, "The refresh token was used before."),
