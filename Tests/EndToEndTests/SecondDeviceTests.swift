@@ -179,6 +179,12 @@ extension EndToEnd {
                 let second = try stage.tablet.launch()
                 #expect(try await Self.signIn(second) == guest)
                 try await Self.expectSent([second, phone], ["common", "offline"])
+
+                #expect(try await phone.account.logins().map(\.email) == [Self.email])
+                let data = stage.server.folder.path
+                let command = ["account", "show", "--data", data, "--email", Self.email]
+                let shown = try await Tool.with(command) { try await $0.ended() }
+                #expect(shown.output.contains("login     email \(Self.email)  bound"))
             }
         }
     }

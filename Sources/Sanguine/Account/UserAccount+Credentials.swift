@@ -74,6 +74,35 @@ extension UserAccount {
         return try await calls.signIn("/v1/accounts/identity", body, .token)
     }
 
+    // MARK: - Ways to sign in
+
+    /// Returns the ways to sign in to the account, the oldest first; none for a guest.
+    ///
+    /// - Throws: ``SanguineError``.
+    public nonisolated(nonsending) func logins() async throws(SanguineError) -> [LoginInfo] {
+        let response = try await calls.send("GET", "/v1/account/logins")
+        return try WireCoding.decode(Items<LoginInfo>.self, from: response).items
+    }
+
+    /// Removes a way to sign in, and signs out all other devices of the account.
+    ///
+    /// Their waiting operations stay there until the user signs in again, with another login.
+    ///
+    /// - Parameter login: The id of the login; see ``logins()``.
+    /// - Returns: The remaining logins.
+    /// - Throws: ``SanguineError``: a problem with `last_login` for the only login, or `not_found`.
+    @discardableResult
+    public nonisolated(nonsending) func unlink(
+        _ login: LoginInfo.ID
+    ) async throws(SanguineError) -> [LoginInfo] {
+        let allowed = CharacterSet.urlPathAllowed.subtracting(CharacterSet(charactersIn: "/;"))
+        let id = login.addingPercentEncoding(withAllowedCharacters: allowed) ?? login
+        let body = LoginRemoval(refreshToken: try await newestToken())
+        let response = try await calls.send("DELETE", "/v1/account/logins/\(id)", body)
+        services.queries.invalidate(.account)
+        return try WireCoding.decode(Items<LoginInfo>.self, from: response).items
+    }
+
     // MARK: - Password and e-mail
 
     /// Sends a code for a new password to an e-mail address, if it belongs to an account.

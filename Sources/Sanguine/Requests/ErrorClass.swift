@@ -93,6 +93,7 @@ enum ErrorTable {
         .mergeStale: .refused,
         .identityTaken: .refused,
         .emailTaken: .refused,
+        .lastLogin: .refused,
         .recordExists: .refused,
         .recordTooLarge: .refused,
         .storageFull: .refused,

@@ -79,6 +79,8 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let mergeStale = Self(rawValue: "merge_stale")
     /// 409: the identity belongs to another account.
     public static let identityTaken = Self(rawValue: "identity_taken")
+    /// 409: the login is the only one of the account, so that it cannot be removed.
+    public static let lastLogin = Self(rawValue: "last_login")
     /// 409: the e-mail address belongs to another account.
     public static let emailTaken = Self(rawValue: "email_taken")
     /// 409: a record with this id already exists.
@@ -229,6 +231,7 @@ extension ProblemCode {
         .purchaseTaken: (409, "The purchase belongs to another account."),
         .mergeStale: (409, "The preview of the merge is stale."),
         .identityTaken: (409, "The identity is taken."),
+        .lastLogin: (409, "The login is the only one of the account."),
         .emailTaken: (409, "The e-mail address is taken."),
         .recordExists: (409, "The record already exists."),
         .recordTooLarge: (413, "The record is too large."),
