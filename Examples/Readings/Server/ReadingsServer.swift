@@ -1,7 +1,6 @@
 public import Foundation
 public import Logging
 import ReadingsModel
-import SanguineModel
 import SanguineSQLite
 public import SanguineServer
 

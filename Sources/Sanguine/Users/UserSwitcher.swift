@@ -10,9 +10,10 @@ import Synchronization
 /// Changes run one after the other. When one has returned, the previous user's data is no longer
 /// visible, sent or on disk, except for the operations in their outbox that wait for their return.
 ///
-/// Mutable state: `scope`, protected by its mutex, during which no call is made; and the order of
-/// the changes, by `changing`, which is held during disk access and calls to the client's parts,
-/// but not during calls of the app's code.
+/// Mutable state: `scope`, protected by its mutex, during which no call is made; the order of the
+/// changes, by `changing`, which is held during disk access and calls to the client's parts, but
+/// not during calls of the app's code; and the order of the searches for operations of merged
+/// guests, by `takingOver`.
 package final class UserSwitcher: Sendable {
     /// Logged after a user has left, and before the next one begins.
     package static let changes = "The user changes."
@@ -29,6 +30,8 @@ package final class UserSwitcher: Sendable {
     private let mergedGuests: MergedGuests
     private let changing = Mutex(())
     private let isClosed = Mutex(false)
+    /// The last search for operations of merged guests.
+    private let takingOver = Mutex<Task<Void, Never>?>(nil)
     /// Follows the device's settings, until the client is closed.
     private let deviceFollowings = Mutex<[ObservationToken]>([])
     private let authorizers: (any AuthorizerSource)?
@@ -482,8 +485,21 @@ package final class UserSwitcher: Sendable {
     /// soon as the server has confirmed that.
     ///
     /// The ids of the operations stay the same, so that those which the server received before the
-    /// merge take effect once.
+    /// merge take effect once. Concurrent callers run one after the other, so that the operations
+    /// are there when any of them returns.
     func takeOverMergedGuests(for user: UserScope) async {
+        let task = takingOver.withLock { last in
+            let next = Task { [former = last, weak self] in
+                await former?.value
+                await self?.takeOverNow(for: user)
+            }
+            last = next
+            return next
+        }
+        await task.value
+    }
+
+    private func takeOverNow(for user: UserScope) async {
         let account = user.authorizer.account
         let guests = retainedOutboxes.accounts(besides: user)
         guard let confirmed = await mergedGuests.news(guests, for: user), !confirmed.isEmpty else {
