@@ -229,6 +229,8 @@ final class CurrentUserAuthorizer: Authorizer {
 
     var maySignIn: Bool { user.withLock { $0 }?.maySignIn ?? true }
 
+    var needsSignIn: Bool { user.withLock { $0 }?.needsSignIn ?? false }
+
     func allowSignIn() { user.withLock { $0 }?.allowSignIn() }
 
     func accessToken() async throws(SanguineError) -> String {

@@ -35,6 +35,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// An IPv6 address counts with its /64. Known devices are not counted. Default: 1,000.
     public var guestsPerHour = 1_000
 
+    /// The number of codes by e-mail that can be requested from a network address in an hour.
+    ///
+    /// Users of one company or mobile network may share an address. At least 1. Default: 30.
+    public var codesPerHour = 30
+
     /// The app whose App Store purchases are accepted.
     ///
     /// Default: `nil`; purchases are refused.

@@ -49,6 +49,12 @@ package struct MemoryAuthority: Sendable {
     package func needsAccount(_ request: GuestRequest) throws(Problem) -> Bool {
         let row = try load([.device(request.deviceId)]).device(request.deviceId)
         guard let row else { return true }
+        // The endpoint may refuse the device of a guest who was registered or merged.
+        if let guest = request.guest, let known = try load([.account(guest)]).account(guest),
+            known.state != .active || known.profile.kind == .registered
+        {
+            return false
+        }
         return row.opens(try load(try accounts(of: row).keys)) == nil
     }
 

@@ -66,6 +66,14 @@ public final class SQLiteInspection: Sendable {
         }
     }
 
+    /// Returns the ways to sign in to an account, the oldest first, without secrets.
+    public func logins(of account: Identifier) async throws(StorageError) -> [LoginInfo] {
+        let rows = try await readers.read { connection throws(SQLFailure) in
+            try connection.documents(LoginInfo.query(of: account))
+        }
+        return LoginInfo.all(in: rows)
+    }
+
     /// Returns whether there is an account.
     public func hasAccounts() async throws(StorageError) -> Bool {
         try await readers.read { connection throws(SQLFailure) in

@@ -540,6 +540,7 @@ extension AuthoritySettings {
         recordsEvents = settings.events.areDelivered
         spendingPerDay = settings.spending.perDay.map { Int64($0) }
         guestsPerHour = settings.limits.guestsPerHour
+        codesPerHour = settings.limits.codesPerHour
         bytesPerAccount = Int64(settings.limits.accountBytes)
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage

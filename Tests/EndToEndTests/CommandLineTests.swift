@@ -106,7 +106,7 @@ extension EndToEnd {
                     #expect(shown.status == 0, "\(shown.errors)")
                     let account = try shown.decode(JSONValue.self)
                     #expect(account["account"]?["id"]?.string == guest.account.description)
-                    #expect(account["available"] == 96)
+                    #expect(account["available"] == 96 && account["logins"] == .array([]))
                     guard case .array(let ledger) = account["ledger"] else {
                         throw Unexpected("The ledger is missing: \(shown.output)")
                     }

@@ -34,6 +34,19 @@ struct OverviewTests {
         #expect(overview.balance.available == 0)
     }
 
+    @Test func `the ways to sign in are shown without secrets`() async throws {
+        let authority = authority()
+        let account = try await guest(1, authority)
+        #expect(try await authority.overview(of: account.account).logins.isEmpty)
+        let name = Login.Name.identity(provider: "apple", subject: "subject of ana")
+        _ = try await authority.register(name, email: nil, account)
+        let overview = try await authority.overview(of: account.account)
+        #expect(overview.logins.map(\.provider) == ["apple"])
+        #expect(overview.logins.map(\.boundAt) == [clock.now()])
+        let text = String(decoding: ResponseEncoder.encode(overview), as: UTF8.self)
+        #expect(!text.contains("subject of ana"))
+    }
+
     @Test func `a plan that has ended is shown as free`() async throws {
         let authority = authority()
         let account = try await guest(1, authority).account

@@ -373,6 +373,31 @@ struct SettingsLoaderTests {
         }
     }
 
+    @Test(arguments: [
+        ("http.port: 1\nhttp:\n  port: 2\n", "http.port", "lines 1 and 3"),
+        ("http: {port: 1}\nhttp.port: 2\n", "http.port", "lines 1 and 2"),
+        (
+            "# A comment.\nmail.smtp:\n  host: a # once\nmail:\n  smtp.host: b\n",
+            "mail.smtp.host", "lines 3 and 5"
+        ),
+        ("\"http.port\": 1\n'http':\n  'port': 2\n", "http.port", "lines 1 and 3"),
+    ])
+    func `a name that stands twice is refused with both places`(
+        yaml: String,
+        name: String,
+        lines: String
+    ) async throws {
+        let problems = try await problems(yaml: yaml)
+        #expect(problems.count == 1)
+        let text = "\(problems.first.map { "\($0)" } ?? "")"
+        #expect(text.contains("'\(name)'") && text.contains(lines), "\(text)")
+    }
+
+    @Test func `names that begin alike do not stand twice`() async throws {
+        let loaded = try await load(yaml: "http.port: 5\nhttp:\n  adminPort: 6\n")
+        #expect(loaded.settings.http.port == 5 && loaded.settings.http.adminPort == 6)
+    }
+
     @Test func `a missing file is refused from any source`() async throws {
         for loader in [
             SettingsLoader(environment: [:], file: "/nowhere/sanguine.yaml"),

@@ -92,4 +92,23 @@ struct ProblemTests {
             try JSONDecoder().decode(Problem.self, from: Data(json.utf8))
         }
     }
+
+    @Test(arguments: [[], ["premium"]] as [[String]])
+    func `the refusal of a used quota tells when to return and what lifts it`(lifts: [String]) {
+        let now = Timestamp(millisecondsSince1970: 1_790_000_000_000)
+        let quota = Quota(
+            name: "readings",
+            limit: 3,
+            used: 3,
+            resetsAt: now + .milliseconds(61_500),
+            unlimited: false,
+            lifts: lifts
+        )
+        let problem = Problem.exhausted(quota, at: now)
+        #expect(problem.code == .quotaExhausted && problem.status == 402)
+        #expect(problem.resetsAt == quota.resetsAt && problem.retryAfter == 62)
+        #expect(problem.lifts == lifts)
+        #expect(problem.detail.contains("a plan") == !lifts.isEmpty)
+        #expect(Problem.exhausted(quota, at: quota.resetsAt + .seconds(9)).retryAfter == 1)
+    }
 }

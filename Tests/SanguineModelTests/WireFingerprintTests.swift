@@ -15,7 +15,7 @@ struct WireFingerprintTests {
 
     /// An example of every message, with all fields, and its text.
     private static func examples(_ id: Identifier) -> [(any Codable & Hashable, String)] {
-        accounts(id) + credentials + balances(id) + functions(id) + live(id) + problems
+        accounts(id) + logins(id) + credentials + balances(id) + functions(id) + live(id) + problems
     }
 
     private func text(_ message: some Encodable) throws -> String {
@@ -206,6 +206,34 @@ extension WireFingerprintTests {
             ),
             (RefreshRequest(refreshToken: "r"), #"{"refreshToken":"r"}"#),
             (Refreshed(session: session), #"{"session":\#(sessionText)}"#),
+        ]
+    }
+
+    private static func logins(_ id: Identifier) -> [(any Codable & Hashable, String)] {
+        [
+            (
+                GuestRequest(deviceId: "d", deviceSecret: "s", guest: id),
+                """
+                {"deviceId":"d","deviceSecret":"s",\
+                "guest":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa"}
+                """
+            ),
+            (FormerGuest(id: id), #"{"id":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa"}"#),
+            (
+                LoginInfo(id: "l", kind: .email, email: "ada@example.org", boundAt: at),
+                """
+                {"boundAt":"2025-11-21T19:18:39.250Z","email":"ada@example.org","id":"l",\
+                "kind":"email"}
+                """
+            ),
+            (
+                LoginInfo(id: "l", kind: .identity, provider: "apple", boundAt: at),
+                """
+                {"boundAt":"2025-11-21T19:18:39.250Z","id":"l","kind":"identity",\
+                "provider":"apple"}
+                """
+            ),
+            (LoginRemoval(refreshToken: "r"), #"{"refreshToken":"r"}"#),
         ]
     }
 

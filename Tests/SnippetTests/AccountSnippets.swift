@@ -119,6 +119,9 @@ struct AccountSnippets {
         for session in try await client.sessions.list() where !session.isCurrent {
             try await client.sessions.revoke(session.id)
         }
+        for login in try await client.account.logins() where login.provider == "google" {
+            try await client.account.unlink(login.id)
+        }
         try await client.account.export(to: file)
         try await client.deleteAccount()
     }

@@ -6,6 +6,7 @@ extension LimitTexts {
         let settings = AuthoritySettings()
         return [
             ("AuthoritySettings.guestsPerHour", count(settings.guestsPerHour)),
+            ("AuthoritySettings.codesPerHour", count(settings.codesPerHour)),
             ("AuthoritySettings.mergedGuestsPerAccount", count(settings.mergedGuestsPerAccount)),
             ("AuthoritySettings.loginsPerAccount", count(settings.loginsPerAccount)),
             ("AuthoritySettings.appName", settings.appName),
@@ -18,7 +19,6 @@ extension LimitTexts {
             ("EmailLimits.failureWindow", time(EmailLimits.failureWindow)),
             ("EmailLimits.codesPerAccount", count(EmailLimits.codesPerAccount)),
             ("EmailLimits.codesPerEmail", count(EmailLimits.codesPerEmail)),
-            ("EmailLimits.codesPerAddress", count(EmailLimits.codesPerAddress)),
             ("EmailLimits.codeWindow", time(EmailLimits.codeWindow)),
             ("GuestLimit.window", time(GuestLimit.window)),
             ("AttestationChallenges.life", time(AttestationChallenges.life)),

@@ -120,8 +120,14 @@ public final class ReadingsScreen {
         for task in following.values { await task.value }
     }
 
-    /// Removes a reading from the history of every device.
-    public func delete(_ reading: Reading) throws { try client.perform(DeleteReading(reading.id)) }
+    /// Removes a reading from the history of every device; one in progress is ended.
+    public func delete(_ reading: Reading) throws {
+        try client.perform(DeleteReading(reading.id))
+        guard reading.text == nil else { return }
+        let client = client
+        // Otherwise the server would keep it when it is complete.
+        Task { _ = try? await client.cancelCall(key: reading.call) }
+    }
 
     /// Discards the chosen photo.
     public func discard() throws {
@@ -179,23 +185,28 @@ public final class ReadingsScreen {
         return answer
     }
 
-    /// Adds the text to the history when the answer is complete, or removes a reading that failed.
+    /// Fetches the history when the answer is complete, or removes a reading that failed.
+    ///
+    /// The server has added the text to the history in the transaction that charged the call.
     private func follow(_ answer: AnswerModel<String>, _ reading: Reading, mayBeUnknown: Bool) {
         answers[reading.id] = answer
         let client = client
         following[reading.id] = Task {
             do throws(SanguineError) {
-                let text = try await answer.finished().output
-                try client.perform(FinishReading(reading.id, text: text))
+                _ = try await answer.finished()
+                await showText()
             } catch {
                 self.error = error
                 let isLost = error.code == ProblemCode.notFound.rawValue && mayBeUnknown
                 // Without the server's word, the reading may still be found.
                 if case .problem = error, !isLost {
-                    _ = try? client.perform(DeleteReading(reading.id))
+                    _ = try? client.perform(AbandonReading(reading.id))
                 }
             }
             following[reading.id] = nil
         }
     }
+
+    /// Fetches the history; without a network, the answer shows the text until the next fetch.
+    private func showText() async { _ = try? await client.refresh(.history) }
 }

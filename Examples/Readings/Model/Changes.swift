@@ -14,28 +14,39 @@ public struct BeginReading: RecordMutation {
     }
 }
 
-/// Adds the text to a reading.
-///
-/// Several devices may do this for the same call. The first text stays.
-public struct FinishReading: RecordMutation {
-    public static let name = "reading.finish"
-    let reading: RecordID
-    let text: String
-    public var lane: String { reading.text }
+/// Adds a reading with its text: the server does so in the transaction that charges the call.
+public struct KeepReading: RecordMutation {
+    public static let name = "reading.keep"
+    let reading: Reading
 
-    public init(_ reading: RecordID, text: String) { (self.reading, self.text) = (reading, text) }
+    public init(_ reading: Reading) { self.reading = reading }
 
     public func apply(to records: inout Records) throws {
-        guard text.utf8.count <= 32 << 10 else {
+        guard reading.text?.utf8.count ?? 0 <= 32 << 10 else {
             throw Refusal(.invalidContent, "Keep a text of at most 32 KiB.")
         }
-        guard var known = records.get(Reading.self, reading), known.text == nil else { return }
-        known.text = text
-        records.set(known)
+        // The draft has the day on which the user began it.
+        var whole = records.get(Reading.self, reading.id) ?? reading
+        whole.text = reading.text
+        records.set(whole)
     }
 }
 
-/// Deletes a reading: one that failed, or one that the user removes.
+/// Deletes a reading whose call has failed; one with a text stays.
+public struct AbandonReading: RecordMutation {
+    public static let name = "reading.abandon"
+    let reading: RecordID
+    public var lane: String { reading.text }
+
+    public init(_ reading: RecordID) { self.reading = reading }
+
+    public func apply(to records: inout Records) throws {
+        guard let known = records.get(Reading.self, reading), known.text == nil else { return }
+        records.delete(Reading.self, reading)
+    }
+}
+
+/// Deletes a reading that the user removes.
 public struct DeleteReading: RecordMutation {
     public static let name = "reading.delete"
     let reading: RecordID

@@ -15,7 +15,7 @@ public struct Reading: SyncedRecord {
     public static let collection = RecordCollection("readings", indexes: ["day"])
     public static let byDay = RecordIndex<Reading, CalendarDay>("day")
 
-    /// The key of the call, so that every device that finishes the call writes the same record.
+    /// The key of the call, so that the server and every device write the same record.
     public let id: RecordID
     public let kind: ReadingKind
     public let origin: Origin
@@ -38,5 +38,5 @@ public struct Reading: SyncedRecord {
 
 /// The types that both client and server register.
 public let readingTypes: [any Registrable.Type] = [
-    Reading.self, BeginReading.self, FinishReading.self, DeleteReading.self,
+    Reading.self, BeginReading.self, AbandonReading.self, DeleteReading.self,
 ]

@@ -19,6 +19,16 @@ public enum ReadingsServer {
                 "Read \(input.kind.subject) in this photo."
             )
         }
+        .recording(ReadPhoto.self) { call in
+            var reading = try Reading(
+                call: call.key,
+                call.input,
+                day: call.day,
+                photo: call.attachments.first?.id
+            )
+            reading.text = call.output
+            return [KeepReading(reading)]
+        }
     ]
 
     /// Creates a server with a folder's data, and closes the storage after the body.

@@ -108,6 +108,61 @@ struct ReadingTests {
         }
     }
 
+    @Test func `a reading whose app ends before the answer is complete on the other device`()
+        async throws
+    {
+        try await HostileUpstream.with({ _ in .slow(.milliseconds(20)) }) { upstream in
+            try await ReadingsWorld.with(model: upstream.url) { world in
+                let phone = try world.client()
+                let answer = try await world.screen(phone).read(world.photo, .palm, .chinese)
+                try await eventually("a first word") { await !answer.text.isEmpty }
+                phone.close()
+
+                // The tablet does not read the answer: the server has kept the reading.
+                try world.join("tablet")
+                let tablet = try world.client("tablet")
+                let screen = await world.screen(tablet, "tablet")
+                try await eventually("the reading") {
+                    try await screen.refresh()
+                    return await screen.history.first?.text?.isEmpty == false
+                }
+                #expect(await screen.history.map(\.origin) == [.chinese])
+                #expect(await screen.quota?.used == 1)
+                tablet.close()
+            }
+        }
+    }
+
+    @Test func `a reading of a call without a draft is in the history once it is charged`()
+        async throws
+    {
+        try await ReadingsWorld.with { world in
+            let client = try world.client()
+            let screen = await world.screen(client)
+            let photo = try await client.upload(.file(world.photo))
+            let input = ReadPhoto.Input(.coffee, .greek, language: "tr")
+            let text = try await client.call(ReadPhoto(input, of: photo.id)).output
+            try await screen.refresh()
+            #expect(await screen.history.map(\.text) == [text])
+            #expect(await screen.history.map(\.photo) == [photo.id])
+            #expect(await screen.quota?.used == 1)
+            client.close()
+        }
+    }
+
+    @Test func `a failure that is reported late removes no complete reading`() async throws {
+        try await ReadingsWorld.with { world in
+            let client = try world.client()
+            let screen = await world.screen(client)
+            try await screen.readWhole(world.photo)
+            let reading = try #require(await screen.history.first)
+            try client.perform(AbandonReading(reading.id))
+            try await client.synchronize()
+            #expect(await screen.history.map(\.text) == [reading.text])
+            client.close()
+        }
+    }
+
     @Test func `a reading that fails after its app has ended uses no unit`() async throws {
         let fault = HostileUpstream.Fault.errorInStream(words: 2)
         try await HostileUpstream.with({ _ in fault }) { upstream in

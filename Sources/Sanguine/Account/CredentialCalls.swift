@@ -15,8 +15,11 @@ struct CredentialCalls: Sendable {
     enum Proof {
         /// The user's token; signs in a guest if there is no user.
         case token
-        /// The token of a guest, who becomes a part of the account; otherwise none.
+        /// The token of a guest, who becomes a part of the account; otherwise none, as for a guest
+        /// who was registered or merged on another device.
         case guestToken
+        /// The token of a guest, without which the request is meaningless.
+        case guest
         /// None.
         case nothing
     }
@@ -45,6 +48,7 @@ struct CredentialCalls: Sendable {
         let wasGuest = user.session.isGuest
         var session = StoredSession(answer, device: device, at: configuration.clock.now())
         if configuration.plantedFault == .forgetsRegistration { session.isRegistered = nil }
+        if session.mergedFrom == nil { session.mergedFrom = try await formerGuest(user, answer) }
         let former = try users.adopt(session, for: user)
         let analytics = services.metrics.analytics
         if answer.merged != nil {
@@ -60,7 +64,34 @@ struct CredentialCalls: Sendable {
             next.locale.received(answer.account)
         }
         if let former { await user.session.notifyServer(ofEnd: former) }
+        await users.takeOverMergedGuests(for: next)
         return answer.account
+    }
+
+    /// Returns the guest of this device who has become a part of the answered account, but not by
+    /// this request: on another device, or because this device has joined the account.
+    ///
+    /// Only the server's word counts. If the server cannot be asked, the sign-in fails and changes
+    /// nothing, because the waiting operations must neither be lost nor sent as another account.
+    private func formerGuest(
+        _ user: UserScope,
+        _ answer: SignedIn
+    ) async throws(SanguineError) -> Identifier? {
+        guard let guest = user.session.guest, guest != answer.account.id else { return nil }
+        let token = answer.session.accessToken
+        do throws(SanguineError) {
+            let isPart = try await MergedGuests(services: services)
+                .confirmed([guest], token: token).contains(guest)
+            return isPart ? guest : nil
+        } catch {
+            let session = StoredSession(
+                answer,
+                device: nil,
+                at: configuration.clock.now()
+            )
+            await user.session.notifyServer(ofEnd: session)
+            throw error
+        }
     }
 
     /// Returns the account if the guest was registered by a request whose answer was lost.
@@ -120,10 +151,12 @@ struct CredentialCalls: Sendable {
         as user: UserScope
     ) async throws(SanguineError) -> TransportResponse {
         let schedule = configuration.schedule(RetrySchedule(attempts: SessionLimits.attempts))
-        let isAuthorized = proof == .token || proof == .guestToken && user.session.isGuest
         if proof == .token { user.authorizer.allowSignIn() }
         var failures = 0
         while true {
+            let isAuthorized =
+                proof == .token || proof == .guest
+                || proof == .guestToken && user.session.isGuest
             do throws(SanguineError) {
                 guard isAuthorized else {
                     try user.authorizer.check()
@@ -131,6 +164,10 @@ struct CredentialCalls: Sendable {
                 }
                 return try await user.functions.call.send(request)
             } catch {
+                // The guest belongs to a registered account, so its token is none any more.
+                if isAuthorized, proof == .guestToken, user.session.isRegisteredElsewhere {
+                    continue
+                }
                 failures += 1
                 var random = configuration.random
                 guard error.isTransport,

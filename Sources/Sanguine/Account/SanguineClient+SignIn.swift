@@ -9,6 +9,13 @@ extension SanguineClient {
     ///   records, balance, calls and files, and on this device with values, operations that were
     ///   not sent, and running calls. Show ``UserAccount/previewMerge(email:password:)`` first.
     /// - If the account's own session has ended, it continues with everything on this device.
+    /// - If the guest of this device was merged into the account on another device, the server
+    ///   confirms that, and the account continues with everything on this device as well: values,
+    ///   calls, and operations that were not sent. They keep their ids, so that those which arrived
+    ///   before the merge take effect once. See ``UserAccount/needsSignIn``.
+    /// - If it was merged into another account, the users change. The guest's waiting operations
+    ///   are never sent as this account: they are kept for 90 days, counted by ``Outbox/ofOthers``,
+    ///   and sent after a sign-in to the account of the merge.
     /// - If another registered user is signed in, the users change: the device keeps nothing of the
     ///   former one except waiting operations, as after ``signOut(keeping:)``.
     ///
@@ -46,8 +53,9 @@ extension SanguineClient {
     /// Signs in this device to the account of another one, by the code that it shows; see
     /// ``UserAccount/moveCode()``.
     ///
-    /// Both devices then belong to the account, even if it is a guest's. If this device has another
-    /// account, the users change as after ``signOut(keeping:)``, unless the server merges them.
+    /// Both devices then belong to the account, even if it is a guest's. A guest of this device
+    /// without data on the server becomes a part of the account, with the operations that wait
+    /// here. Any other user changes, as after ``signOut(keeping:)``.
     ///
     /// - Parameter moveCode: The code; case, blanks and hyphens do not matter.
     /// - Returns: The account.

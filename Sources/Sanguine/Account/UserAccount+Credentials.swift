@@ -5,10 +5,14 @@ public import SanguineModel
 extension UserAccount {
     private var calls: CredentialCalls { CredentialCalls(users: users) }
 
-    /// Whether the session of a registered user was ended, for example from another device.
+    /// Whether the user must sign in: the session of a registered user was ended, for example from
+    /// another device, or the guest was registered, or merged into an account, on another device.
     ///
-    /// The user's data on this device stays readable, and operations wait. After
-    /// ``SanguineClient/signIn(email:password:)`` with the same account, everything continues.
+    /// The user's data on this device stays readable, and operations wait. After a sign-in to the
+    /// same account, or to the one into which the guest was merged, everything continues. After a
+    /// sign-in to any other account, and after ``SanguineClient/signOut(keeping:)``, operations
+    /// that were not sent are kept for the former user for 90 days, and sent as no other user; see
+    /// ``Outbox/ofOthers``.
     public var needsSignIn: Bool { users.current.session.needsSignIn }
 
     /// Sends a code to an e-mail address, which the account gets when the code is verified.
@@ -68,6 +72,35 @@ extension UserAccount {
             refreshToken: try await newestToken()
         )
         return try await calls.signIn("/v1/accounts/identity", body, .token)
+    }
+
+    // MARK: - Ways to sign in
+
+    /// Returns the ways to sign in to the account, the oldest first; none for a guest.
+    ///
+    /// - Throws: ``SanguineError``.
+    public nonisolated(nonsending) func logins() async throws(SanguineError) -> [LoginInfo] {
+        let response = try await calls.send("GET", "/v1/account/logins")
+        return try WireCoding.decode(Items<LoginInfo>.self, from: response).items
+    }
+
+    /// Removes a way to sign in, and signs out all other devices of the account.
+    ///
+    /// Their waiting operations stay there until the user signs in again, with another login.
+    ///
+    /// - Parameter login: The id of the login; see ``logins()``.
+    /// - Returns: The remaining logins.
+    /// - Throws: ``SanguineError``: a problem with `last_login` for the only login, or `not_found`.
+    @discardableResult
+    public nonisolated(nonsending) func unlink(
+        _ login: LoginInfo.ID
+    ) async throws(SanguineError) -> [LoginInfo] {
+        let allowed = CharacterSet.urlPathAllowed.subtracting(CharacterSet(charactersIn: "/;"))
+        let id = login.addingPercentEncoding(withAllowedCharacters: allowed) ?? login
+        let body = LoginRemoval(refreshToken: try await newestToken())
+        let response = try await calls.send("DELETE", "/v1/account/logins/\(id)", body)
+        services.queries.invalidate(.account)
+        return try WireCoding.decode(Items<LoginInfo>.self, from: response).items
     }
 
     // MARK: - Password and e-mail
@@ -205,7 +238,7 @@ extension UserAccount {
         _ offer: MergeOffer
     ) async throws(SanguineError) -> Account {
         let body = MergeRequest(mergeToken: offer.mergeToken)
-        return try await calls.signIn("/v1/accounts/merge", body, .guestToken)
+        return try await calls.signIn("/v1/accounts/merge", body, .guest)
     }
 
     // MARK: - Export

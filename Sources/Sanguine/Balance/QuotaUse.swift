@@ -77,23 +77,6 @@ extension QuotaConsumption {
     }
 }
 
-extension Problem {
-    /// The refusal of a use beyond the rest that this device knows.
-    static func exhausted(_ quota: Quota, at now: Timestamp) -> Problem {
-        let lifts = quota.lifts ?? []
-        var problem = Problem(
-            .quotaExhausted,
-            lifts.isEmpty
-                ? "Wait until 'resetsAt'."
-                : "Wait until 'resetsAt', or change to a plan that 'lifts' lists.",
-            retryAfter: max(1, (quota.resetsAt - now).secondsRoundedUp)
-        )
-        problem.resetsAt = quota.resetsAt
-        problem.lifts = lifts
-        return problem
-    }
-}
-
 /// The quota after a use of it.
 struct ConsumedQuota: Sendable {
     let quota: Quota

@@ -22,7 +22,8 @@ struct CallFailure: Error {
     var head: Int64?
     var epoch: Epoch?
 
-    /// Whether the cause is the connection to the server, and not the call.
+    /// Whether the cause is the connection to the server or the end of the session, and not the
+    /// call.
     var isPassing: Bool {
         guard verdict == .refused || verdict == .unknown else { return false }
         return switch error {
@@ -31,6 +32,7 @@ struct CallFailure: Error {
             true
         case .problem(let problem):
             problem.code == .operationInProgress || problem.code == .rateLimited
+                || problem.code == .sessionEnded || problem.code == .guestRegistered
                 || problem.status == 408 || problem.status >= 500
         default: false
         }

@@ -516,12 +516,16 @@ final class FunctionCaller: Sendable {
 // MARK: - Waiting for a network
 
 extension FunctionCaller {
+    /// Sends the queued calls that wait, because the user has signed in.
+    func signedIn() { networkChanged() }
+
     private func networkChanged() {
         let callsInProgress = guarded.withLock { Array($0.callsInProgress.values) }
         for callInProgress in callsInProgress { callInProgress.wake() }
     }
 
-    /// Waits for a network and, after a failure, for the backoff.
+    /// Waits for a network, for the sign-in of a user whose session has ended and, after a failure,
+    /// for the backoff.
     ///
     /// - Throws: The reason why the call must not wait any longer.
     private func awaitNetwork(
@@ -536,11 +540,14 @@ extension FunctionCaller {
             if let ending = guarded.withLock({ $0.ending }) { throw ending }
             // Checked after `rest` is set: any later change ends it.
             let isOnline = configuration.connectivity.isOnline.value
-            guard mustRest || !isOnline, !callInProgress.isWithdrawn else { break }
+            let needsSignIn = call.authorizer.needsSignIn
+            guard mustRest || !isOnline || needsSignIn, !callInProgress.isWithdrawn else { break }
             var random = configuration.random
             let pause = BalanceLimits.queue.backoff(afterFailures: failures, using: &random)
             let timer = Task { [delay = configuration.delay] in
-                guard isOnline, (try? await delay.sleep(for: pause)) != nil else { return }
+                guard isOnline, !needsSignIn, (try? await delay.sleep(for: pause)) != nil else {
+                    return
+                }
                 rest.resolve(.success(()))
             }
             defer { timer.cancel() }

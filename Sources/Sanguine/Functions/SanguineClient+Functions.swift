@@ -257,7 +257,8 @@ extension SanguineClient {
         try check.check(type: file.type, bytes: file.knownBytes, besides: others)
         if function.cache == ResultCache.none.name {
             let quotas = function.price.quota == nil ? [] : try await refresh(.quotas)
-            try check.check(quotas, try await refresh(.balance))
+            let balance = try await refresh(.balance)
+            try check.check(quotas, balance, at: configuration.clock.now())
         }
         return try await upload(file, progress: progress)
     }

@@ -39,21 +39,19 @@ struct UploadCheck {
     /// - Parameters:
     ///   - quotas: The current quotas.
     ///   - balance: The current balance.
+    ///   - now: The current time.
     /// - Throws: `quota_exhausted` or `insufficient_tokens`.
-    func check(_ quotas: [Quota], _ balance: Balance) throws(SanguineError) {
+    func check(
+        _ quotas: [Quota],
+        _ balance: Balance,
+        at now: Timestamp
+    ) throws(SanguineError) {
         var least = function.price.amount
         if let price = function.price.quota,
             let quota = quotas.first(where: { $0.name == price.name }), !quota.allows(price.units)
         {
             guard let tokens = price.otherwise else {
-                var problem = Problem(
-                    .quotaExhausted,
-                    quota.lifts?.isEmpty == false
-                        ? "Wait until 'resetsAt', or change to a plan that 'lifts' lists."
-                        : "Wait until 'resetsAt': too little of '\(quota.name)' is left."
-                )
-                (problem.resetsAt, problem.lifts) = (quota.resetsAt, quota.lifts)
-                throw .problem(problem)
+                throw .problem(.exhausted(quota, at: now))
             }
             least += tokens
         }

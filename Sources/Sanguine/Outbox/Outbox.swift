@@ -167,7 +167,8 @@ public struct Outbox: Sendable {
     /// The number of operations of other users that are stored on this device until those users
     /// return.
     ///
-    /// No other user sees or sends them.
+    /// No other user sees or sends them. Those of a guest who was merged into an account on another
+    /// device are taken over after a sign-in to that account.
     public var ofOthers: Int { users.countLeft() }
 
     /// The number of operations on the app's own backend that were left behind by users without a

@@ -67,6 +67,9 @@ protocol Authorizer: TokenSource where Token == String {
 
     /// Allows this request and later ones to sign the user in.
     func allowSignIn()
+
+    /// Whether only the user's credentials begin another session.
+    var needsSignIn: Bool { get }
 }
 
 /// The actions that remain after a user has left.
@@ -84,6 +87,8 @@ extension Authorizer {
     func bound() -> any Authorizer { self }
 
     var maySignIn: Bool { true }
+
+    var needsSignIn: Bool { false }
 
     func allowSignIn() {}
 }

@@ -32,6 +32,15 @@ extension Problem {
         "Let the user sign in again: this device's session was ended."
     )
 
+    /// The guest of this device was registered, or merged into an account, on another device.
+    static let guestRegistered = Problem(
+        .guestRegistered,
+        """
+        Let the user sign in to the account that they use on another device. Everything on this \
+        device is kept until then.
+        """
+    )
+
     /// The problem of a call that is refused because too many others are pending.
     static var tooManyCalls: Problem {
         var problem = Problem(

@@ -148,12 +148,18 @@ final class SessionKeeper: Authorizer {
     }
 
     /// Whether the user is a guest of this device, whose tokens prove that a merge is meant.
-    var isGuest: Bool {
-        guarded.withLock { $0.state.account != nil && $0.guestDevice != nil }
+    var isGuest: Bool { guest != nil && !isRegisteredElsewhere }
+
+    /// The guest of this device that the user is, or was until another device has registered or
+    /// merged the guest; `nil` for a registered or unknown user.
+    var guest: Identifier? {
+        guarded.withLock { $0.guestDevice == nil ? nil : $0.state.account }
     }
 
-    /// Whether the session of a registered user has ended, so that they must sign in again.
-    var needsSignIn: Bool { guarded.withLock { $0.state.session?.hasEnded ?? false } }
+    /// Whether the guest was registered or merged on another device, so that the user must sign in.
+    var isRegisteredElsewhere: Bool { guarded.withLock { $0.state.isRegisteredElsewhere } }
+
+    var needsSignIn: Bool { guarded.withLock { $0.state.needsSignIn } }
 
     /// The newest refresh token, which proves that the user's own device asks.
     var refreshToken: String? { guarded.withLock { $0.state.session?.refreshToken } }
@@ -271,7 +277,9 @@ extension SessionKeeper {
             }
             switch event(&guarded.state) {
             case .refuse: throw .userChanged
-            case .ended: throw .problem(.signInNeeded)
+            case .ended:
+                let isGuest = guarded.state.isRegisteredElsewhere
+                throw .problem(isGuest ? .guestRegistered : .signInNeeded)
             case .use(let token):
                 return .use(token)
             case .wait(let requestNumber):
@@ -322,7 +330,8 @@ extension SessionKeeper {
                 deviceId: device.deviceId,
                 deviceSecret: device.deviceSecret,
                 timeZone: configuration.currentTimeZone,
-                language: configuration.language
+                language: configuration.language,
+                guest: guest
             )
             let answer = try await guest(body)
             guarded.withLock { $0.handlers }?.answered(answer.account)

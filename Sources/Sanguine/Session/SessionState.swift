@@ -15,7 +15,8 @@ import SanguineModel
 ///                        └───────────────────── the session has ended ─────────────────┘
 ///
 /// A registered user's session that has ended is not replaced by a guest's: the user signs in
-/// again, and keeps everything on the device until then.
+/// again, and keeps everything on the device until then. So does a guest who was registered, or
+/// merged into an account, on another device.
 ///
 /// After a sign-out, no guest is created until the app makes a request that needs an account.
 /// Otherwise, views that are still observing would sign in again, and store data again that was
@@ -39,7 +40,8 @@ struct SessionState: Sendable {
         case start(Request, requestNumber: Int)
         /// Fail: the user has signed out, and the app has made no request since.
         case refuse
-        /// Fail: the session of a registered user has ended, and only they can begin another one.
+        /// Fail: the session of a registered user, or of a guest who was registered on another
+        /// device, has ended, and only the user can begin another one.
         case ended
     }
 
@@ -75,6 +77,9 @@ struct SessionState: Sendable {
     private var phase = Phase.idle
     private var lastRequest = 0
     private var isSignedOut: Bool
+    /// Whether the guest was registered, or merged into an account, which the device's secret does
+    /// not open.
+    private(set) var isRegisteredElsewhere = false
     private let followsSignOut: Bool
 
     /// Creates the state with the session that an earlier process left, if there is one.
@@ -98,7 +103,12 @@ struct SessionState: Sendable {
     var maySignIn: Bool { !isSignedOut || account != nil }
 
     /// Whether the next request would be one for a guest.
-    var mayCreateGuest: Bool { session == nil && phase == .idle && maySignIn }
+    var mayCreateGuest: Bool {
+        session == nil && phase == .idle && maySignIn && !isRegisteredElsewhere
+    }
+
+    /// Whether only the user's credentials begin another session.
+    var needsSignIn: Bool { isRegisteredElsewhere || session?.hasEnded ?? false }
 
     /// Whether a request for a guest is running.
     var isCreatingGuest: Bool {
@@ -119,8 +129,8 @@ struct SessionState: Sendable {
             }
             return .wait(requestNumber: requestNumber)
         }
+        guard !needsSignIn else { return .ended }
         guard let session else { return maySignIn ? start(.guest) : .refuse }
-        guard !session.hasEnded else { return .ended }
         guard session.isExpiring(at: now) || session.isRejected else {
             return .use(session.accessToken)
         }
@@ -161,6 +171,7 @@ struct SessionState: Sendable {
     mutating func adopt(_ new: StoredSession) {
         defer { checkInvariants() }
         (session, account, phase, isSignedOut) = (new, new.account, .idle, false)
+        isRegisteredElsewhere = false
     }
 
     /// Handles a failure of the request, after its retries.
@@ -187,6 +198,7 @@ struct SessionState: Sendable {
             phase = .requesting(.guest, requestNumber: requestNumber)
             return .goOn(.guest)
         }
+        if request == .guest, code == .guestRegistered { isRegisteredElsewhere = true }
         phase = .idle
         return .failed
     }

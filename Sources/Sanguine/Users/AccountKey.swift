@@ -40,6 +40,9 @@ struct AccountKey: Hashable, Sendable {
         text.hasPrefix(Self.prefix) ? String(text.dropFirst(Self.prefix.count)) : nil
     }
 
+    /// The account; `nil` for a user that the app has named.
+    var account: Identifier? { userID == nil ? Identifier(text) : nil }
+
     /// Compares bytes, because a backend may distinguish strings that `String` considers equal.
     static func == (one: AccountKey, other: AccountKey) -> Bool {
         one.text.utf8.elementsEqual(other.text.utf8)

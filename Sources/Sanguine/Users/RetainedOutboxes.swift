@@ -161,6 +161,32 @@ final class RetainedOutboxes: Sendable {
         }
     }
 
+    /// The accounts other than the user's that have left operations: former guests, or others.
+    func accounts(besides user: UserScope) -> Set<Identifier> {
+        Set(left.withLock { $0 }.compactMap { $0.owner?.account }).subtracting(
+            [user.authorizer.account].compactMap(\.self)
+        )
+    }
+
+    /// Moves the operations of guests to the user, after the server has confirmed that the guests
+    /// are parts of the user's account.
+    ///
+    /// - Returns: Whether there were any.
+    func takeOver(for user: UserScope, ofGuests guests: Set<Identifier>) -> Bool {
+        removeOutdated()
+        let owners = Set(guests.map { AccountKey($0) })
+        let count = count()
+        do {
+            try move(to: user) { former in former.owner.map(owners.contains) ?? false }
+        } catch {
+            services.log.failure(
+                "\(error)",
+                "The operations of a merged guest could not be taken over."
+            )
+        }
+        return self.count() != count
+    }
+
     private func move(
         to user: UserScope,
         _ kind: OutboxFile.Kind? = nil,

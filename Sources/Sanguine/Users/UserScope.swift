@@ -276,6 +276,7 @@ final class UserScope: Sendable {
         // Queries that were observed before have sent no request.
         if isFirst, isAfterSignOut { services.queries.userIsKnown() }
         outbox.signedIn(isFirst: isFirst)
+        functions.signedIn()
         if isFirst {
             feed.signedIn()
             followDevice()
@@ -301,6 +302,7 @@ final class UserScope: Sendable {
         balance.moved(to: account, from: former)
         services.queries.invalidate(.everything)
         outbox.signedIn(isFirst: true)
+        functions.signedIn()
         feed.signedIn()
         if feed.isActive { feed.pull() }
         followDevice()

@@ -10,9 +10,10 @@ import Synchronization
 /// Changes run one after the other. When one has returned, the previous user's data is no longer
 /// visible, sent or on disk, except for the operations in their outbox that wait for their return.
 ///
-/// Mutable state: `scope`, protected by its mutex, during which no call is made; and the order of
-/// the changes, by `changing`, which is held during disk access and calls to the client's parts,
-/// but not during calls of the app's code.
+/// Mutable state: `scope`, protected by its mutex, during which no call is made; the order of the
+/// changes, by `changing`, which is held during disk access and calls to the client's parts, but
+/// not during calls of the app's code; and the order of the searches for operations of merged
+/// guests, by `takingOver`.
 package final class UserSwitcher: Sendable {
     /// Logged after a user has left, and before the next one begins.
     package static let changes = "The user changes."
@@ -26,8 +27,11 @@ package final class UserSwitcher: Sendable {
     let services: ClientServices
     private let scope: Mutex<UserScope>
     private let retainedOutboxes: RetainedOutboxes
+    private let mergedGuests: MergedGuests
     private let changing = Mutex(())
     private let isClosed = Mutex(false)
+    /// The last search for operations of merged guests.
+    private let takingOver = Mutex<Task<Void, Never>?>(nil)
     /// Follows the device's settings, until the client is closed.
     private let deviceFollowings = Mutex<[ObservationToken]>([])
     private let authorizers: (any AuthorizerSource)?
@@ -42,6 +46,7 @@ package final class UserSwitcher: Sendable {
         let first = try Self.first(services, authorizers?.first())
         scope = Mutex(first)
         retainedOutboxes = RetainedOutboxes(services)
+        mergedGuests = MergedGuests(services: services)
         services.queries.entries.onSettled { [weak self] in
             self?.current.mutations.settling.settled($0)
         }
@@ -53,6 +58,7 @@ package final class UserSwitcher: Sendable {
         begin(first)()
         first.start()
         followDevice()
+        askForMergedGuests()
     }
 
     /// Lets each user's account follow the device's settings.
@@ -67,10 +73,15 @@ package final class UserSwitcher: Sendable {
         let followings = [
             locale.timeZone.follow(follow),
             locale.language.follow(follow),
-            lifecycle.isForeground.follow {
+            lifecycle.isForeground.follow { [weak self] in
                 guard lifecycle.isForeground.value else { return }
                 locale.refresh()
                 follow()
+                self?.mergedGuests.askAgain()
+                self?.askForMergedGuests()
+            },
+            services.configuration.connectivity.isOnline.follow { [weak self] in
+                self?.askForMergedGuests()
             },
         ]
         deviceFollowings.withLock { $0 = followings }
@@ -225,6 +236,7 @@ package final class UserSwitcher: Sendable {
             }
         }
         user.signedIn(account, isFirst: isFirst)
+        if isFirst { askForMergedGuests() }
     }
 
     /// Continues with a session that the server has issued for the user's credentials.
@@ -277,6 +289,7 @@ package final class UserSwitcher: Sendable {
             retainedOutboxes.takeOver(for: user)
         }
         user.moved(to: session.account, from: former)
+        askForMergedGuests()
     }
 
     /// Ends all work.
@@ -468,6 +481,51 @@ package final class UserSwitcher: Sendable {
     }
 
     // MARK: - Former users
+
+    /// Moves to the user the operations of guests that have become parts of the user's account, as
+    /// soon as the server has confirmed that.
+    ///
+    /// The ids of the operations stay the same, so that those which the server received before the
+    /// merge take effect once. Concurrent callers run one after the other, so that the operations
+    /// are there when any of them returns.
+    func takeOverMergedGuests(for user: UserScope) async {
+        let task = takingOver.withLock { last in
+            let next = Task { [former = last, weak self] in
+                await former?.value
+                await self?.takeOverNow(for: user)
+            }
+            last = next
+            return next
+        }
+        await task.value
+    }
+
+    private func takeOverNow(for user: UserScope) async {
+        let account = user.authorizer.account
+        let guests = retainedOutboxes.accounts(besides: user)
+        guard let confirmed = await mergedGuests.news(guests, for: user), !confirmed.isEmpty else {
+            return
+        }
+        let isDone = changing.withLock { _ in
+            guard current === user, user.authorizer.account == account,
+                !isClosed.withLock({ $0 })
+            else { return false }
+            return retainedOutboxes.takeOver(for: user, ofGuests: confirmed)
+        }
+        guard isDone else { return }
+        // This calls the app's code, so no lock is held.
+        user.outbox.loadMore()
+        user.outbox.resume()
+        user.mutations.settling.refetchAll()
+    }
+
+    private func askForMergedGuests() {
+        let user = current
+        guard !isClosed.withLock({ $0 }), user.authorizer.account != nil,
+            !retainedOutboxes.accounts(besides: user).isEmpty
+        else { return }
+        Task { [weak self] in await self?.takeOverMergedGuests(for: user) }
+    }
 
     /// The number of operations of former users that are kept until those users return.
     func countLeft() -> Int { retainedOutboxes.count() }

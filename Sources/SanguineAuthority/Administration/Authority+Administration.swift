@@ -14,6 +14,8 @@ extension Authority {
         package var balance: Balance
         package var quotas: [Quota]
         package var sessions: [SessionInfo]
+        /// The ways to sign in to the account, without secrets.
+        package var logins: [LoginInfo]
         /// The ids of the account's devices, at most 100.
         package var devices: [String]
         /// The newest entries, at most 20.
@@ -48,6 +50,7 @@ extension Authority {
             balance: encoder.message(balance),
             quotas: quota.all(of: profile, loaded),
             sessions: try await sessions(of: id).items,
+            logins: try await logins(of: id).items,
             devices: found.compactMap { if case .device(let row) = $0 { row.id } else { nil } },
             ledger: try await ledger(of: id).items,
             removal: removal

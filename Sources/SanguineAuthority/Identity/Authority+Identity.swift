@@ -28,7 +28,7 @@ extension Authority {
     ///     ``AuthoritySettings/guestsPerHour``; IPv6 addresses by their /64. Default: none.
     /// - Returns: The account with a new session.
     /// - Throws: `invalid_content`, `purchase_invalid`, `purchase_foreign`,
-    ///   `attestation_failed`, `device_secret_mismatch`, `rate_limited`.
+    ///   `attestation_failed`, `device_secret_mismatch`, `rate_limited`, `guest_registered`.
     public func guest(
         _ request: GuestRequest,
         from address: String? = nil
@@ -37,6 +37,7 @@ extension Authority {
         device.limit = guestLimit(address)
         // Finds a known device, the common case, without a turn of the writer.
         var found = try await found(device)
+        try await checkGuest(request, found)
         var bits = try await verify(&device, request, found)
         for _ in 0..<Self.guestAttempts {
             if let outcome = try await admit(device, request, found) {
@@ -44,6 +45,7 @@ extension Authority {
                 return outcome
             }
             found = try await self.found(device)
+            try await checkGuest(request, found)
             // The access of the device has ended in the meantime.
             if found.isNew, !device.isNew { bits = try await verify(&device, request, found) }
         }
@@ -86,6 +88,22 @@ extension Authority {
         found.hasOtherSecret = !row.hasSecret(hash: device.secretHash)
         found.opened = found.hasOtherSecret ? nil : row.opens(loaded)?.id
         return found
+    }
+
+    /// Checks that the guest that a device was has not become, or become a part of, a registered
+    /// account that the device does not open.
+    ///
+    /// Otherwise the device would become a new guest, and the user would not see why.
+    private func checkGuest(
+        _ request: GuestRequest,
+        _ found: FoundDevice
+    ) async throws(Problem) {
+        guard found.isNew, let guest = request.guest,
+            let own = found.accounts.heirs.last ?? found.accounts.own,
+            try await alias(of: guest) ?? guest == own, let row = try await row(of: own),
+            row.state == .active, row.profile.kind == .registered
+        else { return }
+        throw .guestRegistered
     }
 
     /// Verifies the proof of a device, and asks Apple about it, for the account that it opens or

@@ -96,6 +96,18 @@ extension Problem {
         )
     }
 
+    /// The refusal of a device whose guest has become, or become a part of, a registered account
+    /// that the device does not open.
+    static var guestRegistered: Problem {
+        Problem(
+            .guestRegistered,
+            """
+            Sign in to the account to which this device's guest belongs, or leave 'guest' out to \
+            begin as a new guest.
+            """
+        )
+    }
+
     /// The refusal of a fresh proof with another refresh token than the newest.
     static var proofWrong: Problem {
         Problem(

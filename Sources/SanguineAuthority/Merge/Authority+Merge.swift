@@ -118,6 +118,17 @@ extension Authority {
         return steps == 0 ? nil : current
     }
 
+    /// Returns those of some guests that have become a part of an account: by a merge, or because
+    /// their device has joined it.
+    func guests(
+        of account: Identifier,
+        among ids: [Identifier]
+    ) async throws(Problem) -> Items<FormerGuest> {
+        var items: [FormerGuest] = []
+        for id in ids where try await alias(of: id) == account { items.append(FormerGuest(id: id)) }
+        return Items(items: items)
+    }
+
     /// The number of merges that lead from a guest to its account: 64.
     static let aliasSteps = 64
 

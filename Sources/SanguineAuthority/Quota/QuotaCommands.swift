@@ -132,7 +132,7 @@ struct QuotaCommands: Sendable {
         guard let rule = limits[name] else { throw .noQuota }
         var period = current(name, of: profile, row)
         if let limit = rule.limit(of: profile.plan), period.used > limit - amount {
-            throw exhausted(quota(period, of: profile, rule))
+            throw .exhausted(quota(period, of: profile, rule), at: now)
         }
         // Some plans have no limit, so the count is kept from overflowing.
         period.used = min(period.used, WireLimits.amount) + amount
@@ -218,20 +218,6 @@ struct QuotaCommands: Sendable {
             lifts: rule.plans(above: profile.plan),
             period: rule.period == .day ? nil : rule.period
         )
-    }
-
-    private func exhausted(_ quota: Quota) -> Problem {
-        let lifts = quota.lifts ?? []
-        var problem = Problem(
-            .quotaExhausted,
-            lifts.isEmpty
-                ? "Wait until 'resetsAt'."
-                : "Wait until 'resetsAt', or change to a plan that 'lifts' lists.",
-            retryAfter: max(1, (quota.resetsAt - now).secondsRoundedUp)
-        )
-        problem.resetsAt = quota.resetsAt
-        problem.lifts = lifts
-        return problem
     }
 }
 

@@ -6,6 +6,7 @@ extension Endpoints {
         [
             Endpoint("POST", "accounts/merge/preview", previewMerge),
             Endpoint("POST", "accounts/merge", merge),
+            Endpoint("GET", "account/guests", listGuests),
         ]
     }
 
@@ -24,5 +25,22 @@ extension Endpoints {
         let (guest, body) = try await admission.merging(request, as: MergeRequest.self)
         let (signedIn, head) = try await authority.merge(guest, try body.get())
         return .changed(signedIn, head: head)
+    }
+
+    /// The number of guests that one request asks about.
+    private static let askedGuests = 20
+
+    @Sendable
+    private func listGuests(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        let identity = try await admission.read(request)
+        let names = (request.query["ids"] ?? "").split(separator: ",")
+        let ids = names.compactMap { Identifier(String($0)) }
+        guard (1...Self.askedGuests).contains(names.count), ids.count == names.count else {
+            throw Problem(
+                .malformedRequest,
+                "Set 'ids' to the ids of 1 to \(Self.askedGuests) guests, separated by commas."
+            )
+        }
+        return .read(try await authority.guests(of: identity.account, among: ids), to: request)
     }
 }

@@ -11,6 +11,8 @@ extension Endpoints {
             Endpoint("POST", "sessions/codes/redeem", redeemMoveCode),
             Endpoint("DELETE", "account", deleteAccount),
             Endpoint("GET", "account/export", exportAccount),
+            Endpoint("GET", "account/logins", listLogins),
+            Endpoint("DELETE", "account/logins/:id", removeLogin),
         ]
     }
 
@@ -84,6 +86,23 @@ extension Endpoints {
 
     /// The number of steps that the request for a deletion performs.
     private static let removalSteps = 16
+
+    @Sendable
+    private func listLogins(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        let identity = try await admission.read(request)
+        return .read(try await authority.logins(of: identity.account), to: request)
+    }
+
+    @Sendable
+    private func removeLogin(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        let (identity, body) = try await admission.body(request, as: LoginRemoval.self)
+        let (logins, head) = try await authority.removeLogin(
+            request.parameter("id") ?? "",
+            identity,
+            try body.get()
+        )
+        return .changed(logins, head: head)
+    }
 
     @Sendable
     private func exportAccount(_ request: any WireRequest) async throws(Problem) -> WireResponse {

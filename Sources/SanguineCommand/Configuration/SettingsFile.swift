@@ -43,18 +43,28 @@ struct SettingsFile: Sendable {
                     || Setting.all.contains { $0.key == name && $0.isSecret }
             }
         )
+        let provider: FileProvider<YAMLSnapshot>
         do {
-            let provider = try await FileProvider<YAMLSnapshot>(
+            provider = try await FileProvider<YAMLSnapshot>(
                 parsingOptions: options,
                 filePath: FilePath(path)
             )
-            let keys = names.all.sorted().map { $0.split(separator: ".").map { String($0) } }
-            return SettingsFile(path: path, provider: provider, keys: keys)
         } catch {
             // Further lines of a parser's message quote the file, which may contain a secret.
             let line = "\(error)".split(whereSeparator: \.isNewline).first ?? "it is not YAML."
             throw unreadable(String(line))
         }
+        // Of two spellings of one name, the parser would keep either value.
+        let text = String(decoding: data, as: UTF8.self)
+        let repeated = names.repeated.sorted().map { name in
+            SettingsError.Problem.unreadable(
+                file: path,
+                reason: SettingPlaces(in: text).reason(ofRepeated: name)
+            )
+        }
+        guard repeated.isEmpty else { throw SettingsError(repeated) }
+        let keys = names.all.sorted().map { $0.split(separator: ".").map { String($0) } }
+        return SettingsFile(path: path, provider: provider, keys: keys)
     }
 
     /// Returns the value of a name, or `nil` if there is none or it is not a string.
@@ -82,10 +92,13 @@ struct SettingsFile: Sendable {
 
     /// The names found while parsing, behind a mutex because the parser's closure must be sendable.
     private final class Names: Sendable {
-        private let names = Mutex<Set<String>>([])
+        private let names = Mutex<[String: Int]>([:])
 
-        var all: Set<String> { names.withLock { $0 } }
+        var all: Set<String> { names.withLock { Set($0.keys) } }
 
-        func insert(_ name: String) { names.withLock { _ = $0.insert(name) } }
+        /// The names of more than one value.
+        var repeated: [String] { names.withLock { $0.filter { $1 > 1 }.map(\.key) } }
+
+        func insert(_ name: String) { names.withLock { $0[name, default: 0] += 1 } }
     }
 }

@@ -18,7 +18,7 @@ struct AccountCommand: AsyncParsableCommand {
     /// `sanguine account show`.
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show an account with its balance, quotas and newest ledger entries.",
+            abstract: "Show an account with its balance, quotas, logins and newest ledger entries.",
             discussion:
                 "Works while the server is running. Name the account by --id, --device or --email."
         )
@@ -94,6 +94,7 @@ struct AccountCommand: AsyncParsableCommand {
                         .init(name: name, day: $0.day, used: $0.used, resetsAt: $0.resetsAt)
                     }
                 },
+                logins: try await inspection.logins(of: id),
                 ledger: try await inspection.transfers(of: id, limit: entries).map(\.transfer.entry)
             )
         }
@@ -125,6 +126,8 @@ struct ShownAccount: Encodable {
     var held: Int64
     var head: Int64
     var quotas: [UsedQuota]
+    /// The ways to sign in, without secrets.
+    var logins: [LoginInfo]
     var ledger: [LedgerEntry]
 
     func print(unit: String) throws {
@@ -137,6 +140,10 @@ struct ShownAccount: Encodable {
         for quota in quotas {
             let used = "\(quota.used) used on \(quota.day)"
             try Output.write("quota     \(quota.name): \(used), resets \(quota.resetsAt)")
+        }
+        for login in logins {
+            let name = login.email ?? login.provider ?? ""
+            try Output.write("login     \(login.kind.rawValue) \(name)  bound \(login.boundAt)")
         }
         for entry in ledger {
             let amount = entry.amount > 0 ? "+\(entry.amount)" : "\(entry.amount)"

@@ -114,6 +114,12 @@ public struct GuestRequest: Hashable, Codable, Sendable {
     ///
     /// Default: none.
     public var deviceCheckToken: String?
+    /// The guest that the device was before its session ended.
+    ///
+    /// If the guest was registered, or merged into an account, and the device's secret does not
+    /// open that account, the request is refused with `guest_registered`, and no new guest is
+    /// created. Default: none.
+    public var guest: Identifier?
 
     /// Creates the body.
     public init(
@@ -126,7 +132,8 @@ public struct GuestRequest: Hashable, Codable, Sendable {
         deviceVerificationId: String? = nil,
         attestation: DeviceAttestation? = nil,
         assertion: DeviceAssertion? = nil,
-        deviceCheckToken: String? = nil
+        deviceCheckToken: String? = nil,
+        guest: Identifier? = nil
     ) {
         self.deviceId = deviceId
         self.deviceSecret = deviceSecret
@@ -138,6 +145,7 @@ public struct GuestRequest: Hashable, Codable, Sendable {
         self.attestation = attestation
         self.assertion = assertion
         self.deviceCheckToken = deviceCheckToken
+        self.guest = guest
     }
 }
 

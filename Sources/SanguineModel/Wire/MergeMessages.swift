@@ -122,3 +122,12 @@ public struct MergeRequest: Hashable, Codable, Sendable {
     /// Creates the body.
     public init(mergeToken: String) { self.mergeToken = mergeToken }
 }
+
+/// A guest that has become a part of the account, as `GET /v1/account/guests` lists it.
+public struct FormerGuest: Hashable, Codable, Sendable {
+    /// The guest's id, which is an alias of the account.
+    public var id: Identifier
+
+    /// Creates the description.
+    public init(id: Identifier) { self.id = id }
+}

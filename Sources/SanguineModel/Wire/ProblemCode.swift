@@ -33,6 +33,9 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     /// 401: the session was ended by sign-out, because its refresh token was reused, or because the
     /// account has too many sessions and this one was used least recently.
     public static let sessionEnded = Self(rawValue: "session_ended")
+    /// 401: the guest of this device was registered, or merged into an account, on another device;
+    /// the user must sign in.
+    public static let guestRegistered = Self(rawValue: "guest_registered")
     /// 401: the device is registered with another secret.
     public static let deviceSecretMismatch = Self(rawValue: "device_secret_mismatch")
     /// 401: the refresh token does not exist or has expired.
@@ -76,6 +79,8 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let mergeStale = Self(rawValue: "merge_stale")
     /// 409: the identity belongs to another account.
     public static let identityTaken = Self(rawValue: "identity_taken")
+    /// 409: the login is the only one of the account, so that it cannot be removed.
+    public static let lastLogin = Self(rawValue: "last_login")
     /// 409: the e-mail address belongs to another account.
     public static let emailTaken = Self(rawValue: "email_taken")
     /// 409: a record with this id already exists.
@@ -204,6 +209,7 @@ extension ProblemCode {
         .unauthenticated: (401, "The request is not authenticated."),
         .tokenExpired: (401, "The access token has expired."),
         .sessionEnded: (401, "The session has ended."),
+        .guestRegistered: (401, "The guest belongs to a registered account."),
         .deviceSecretMismatch: (401, "The device has another secret."),
         .refreshInvalid: (401, "The refresh token is not valid."),
         .refreshReused: (401, "The refresh token was used before."),
@@ -225,6 +231,7 @@ extension ProblemCode {
         .purchaseTaken: (409, "The purchase belongs to another account."),
         .mergeStale: (409, "The preview of the merge is stale."),
         .identityTaken: (409, "The identity is taken."),
+        .lastLogin: (409, "The login is the only one of the account."),
         .emailTaken: (409, "The e-mail address is taken."),
         .recordExists: (409, "The record already exists."),
         .recordTooLarge: (413, "The record is too large."),

@@ -92,6 +92,10 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// An IPv6 address counts with its /64. Known devices are not counted. Default: 1,000.
         public var guestsPerHour = 1_000
+        /// The codes by e-mail that can be requested from an address in an hour; more get 429.
+        ///
+        /// Each e-mail address and each account has its own limit of 5. Default: 30.
+        public var codesPerHour = 30
         /// The number of connections, including live ones; further ones wait to be accepted.
         ///
         /// One address gets half of them; further ones from it are closed. If the process may open

@@ -105,6 +105,11 @@ extension Setting {
             "The new guests of an address per hour; more get 429. 0 means any."
         ),
         Setting(
+            "limits.codesPerHour",
+            .integer(\.limits.codesPerHour, 1...1_000_000),
+            "The codes by e-mail that an address can request per hour; more get 429."
+        ),
+        Setting(
             "limits.connections",
             .integer(\.limits.connections, 1...1_000_000),
             "The maximum number of connections; more wait. One address may have half of them."

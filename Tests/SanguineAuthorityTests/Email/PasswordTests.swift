@@ -56,6 +56,15 @@ struct PasswordTests {
         #expect(refusal { () throws(Problem) in try Password.new(text) }?.code == .invalidContent)
     }
 
+    @Test(arguments: ["\0", "correct horse\0", "\0correct horse", "correct\0horse"])
+    func `a password with a NUL is refused, also at a sign-in`(text: String) {
+        for read in [Password.new, Password.bytes(of:)] {
+            let problem = refusal { () throws(Problem) in try read(text) }
+            #expect(problem?.code == .invalidContent)
+            #expect(problem?.detail.contains("NUL") == true)
+        }
+    }
+
     @Test(arguments: ["12345678", String(repeating: "a", count: 256), "Äpfel für Otto"])
     func `a password of 8 to 256 characters is accepted`(text: String) {
         #expect(refusal { () throws(Problem) in try Password.new(text) } == nil)

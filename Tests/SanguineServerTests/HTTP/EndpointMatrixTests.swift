@@ -214,6 +214,8 @@ struct EndpointMatrixTests {
         case "/v1/sessions/{id}":
             let token = owner.session.accessToken
             return ["id": "\(try await owner.server.authority.tokens.verify(token).session)"]
+        case "/v1/account/logins/{id}":
+            return ["id": try await login(on: owner.server)]
         case "/v1/collections/{name}/records/{id}":
             return ["name": "notes", "id": try await note(of: owner)]
         case "/v1/calls/{key}":
@@ -233,6 +235,16 @@ struct EndpointMatrixTests {
             return ["id": try #require(try reply.json["id"]?.string)]
         default: return nil
         }
+    }
+
+    /// Returns the id of a login of a new registered account.
+    private func login(on server: LiveServer) async throws -> String {
+        let authority = server.authority
+        let guest = try await server.guest()
+        let identity = try await authority.tokens.verify(guest.session.accessToken)
+        let name = Login.Name.identity(provider: "example", subject: "ana")
+        _ = try await authority.register(name, email: nil, identity)
+        return try #require(try await authority.logins(of: identity.account).items.first?.id)
     }
 
     private func note(of owner: Guest) async throws -> String {

@@ -42,6 +42,18 @@ struct RegisteredSessionTests {
         #expect(state.need(at: Self.noon) == .use("access-2"))
     }
 
+    @Test func `a guest who was registered on another device becomes no other guest`() {
+        var state = SessionState(restoring: SessionStateTests.session(1))
+        _ = state.rejected("access-1", at: SessionStateTests.noon)
+        #expect(state.failed(.sessionEnded, requestNumber: 1) == .goOn(.guest))
+        #expect(state.failed(.guestRegistered, requestNumber: 1) == .failed)
+        #expect(state.need(at: SessionStateTests.noon) == .ended)
+        #expect(state.needsSignIn && !state.mayCreateGuest)
+        #expect(state.account == SessionStateTests.account)
+        state.adopt(Self.session(2))
+        #expect(state.need(at: Self.noon) == .use("access-2") && !state.needsSignIn)
+    }
+
     @Test func `a failed network ends no registered session`() {
         var state = SessionState(restoring: Self.session(1))
         _ = state.rejected("access-1", at: Self.noon)

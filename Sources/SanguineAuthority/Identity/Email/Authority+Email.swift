@@ -500,7 +500,7 @@ extension Authority {
         let subjects = [
             account.map { ("account \($0)", EmailLimits.codesPerAccount) },
             ("email \(email.text)", EmailLimits.codesPerEmail),
-            address.map { ("address \($0)", EmailLimits.codesPerAddress) },
+            address.map { ("address \($0)", max(1, settings.codesPerHour)) },
         ]
         return subjects.compactMap(\.self).map { subject, count in
             AttemptLimit(

@@ -199,10 +199,7 @@ struct EmailCommands: Sendable {
     /// Otherwise a stolen session, which a new password ends, could still change the address or add
     /// a device.
     private func voided(_ account: Identifier, _ code: CurrentMoveCode?) -> [Change] {
-        let purposes: [Verification.Purpose] = [.registration, .emailChange]
-        let changes = purposes.map { purpose in
-            Change.delete(Verification.key(Verification.id(purpose, account.description)))
-        }
+        let changes = Verification.voided(of: account)
         guard let code else { return changes }
         return changes + [.delete(code), .delete(OpenMoveCode.key(code.hash))]
     }

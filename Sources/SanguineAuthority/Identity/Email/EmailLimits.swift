@@ -13,8 +13,6 @@ enum EmailLimits {
     static let codesPerAccount = 5
     /// The number of codes that are sent to an e-mail address, in ``codeWindow``.
     static let codesPerEmail = 5
-    /// The number of codes that can be requested from a network address, in ``codeWindow``.
-    static let codesPerAddress = 30
-    /// The window for codes.
+    /// The window for codes, also for ``AuthoritySettings/codesPerHour``.
     static let codeWindow = Duration.seconds(3_600)
 }

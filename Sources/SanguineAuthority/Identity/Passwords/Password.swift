@@ -21,15 +21,23 @@ enum Password {
     ///
     /// Keyboards differ in the form of letters with accents.
     ///
+    /// A text with a NUL is no password: scrypt pads short keys with zeros, so that such a text
+    /// could have the hash of a shorter one.
+    ///
     /// - Throws: `invalid_content` for a text that no password can have, so that the length of a
     ///   hashed text is limited.
     static func bytes(of text: String) throws(Problem) -> [UInt8] {
         guard text.utf8.count <= largestBytes else { throw .passwordLength }
+        guard !text.utf8.contains(0) else { throw .passwordNUL }
         return Array(text.precomposedStringWithCanonicalMapping.utf8)
     }
 }
 
 extension Problem {
+    fileprivate static var passwordNUL: Problem {
+        Problem(.invalidContent, "Remove the NUL characters (U+0000) from 'password'.")
+    }
+
     fileprivate static var passwordLength: Problem {
         Problem(
             .invalidContent,
