@@ -19,7 +19,7 @@ enum ClientBenchmarks {
         var figures: [Figure] = []
         let all =
             [Benchmark("client.cached") { try await cached() }] + QueryBenchmarks.benchmarks
-            + RecordBenchmarks.all + MutationBenchmarks.all
+            + RecordBenchmarks.all + MutationBenchmarks.all + ThreadBenchmarks.all
         for benchmark in all where text.map(benchmark.name.contains) ?? true {
             figures += try await benchmark.run()
         }

@@ -13,15 +13,17 @@ final class RecordFeed: HTTPTransport {
 
     var count: Int { places.count - 1 }
 
-    init(count: Int) throws {
+    /// Creates a feed.
+    ///
+    /// - Parameters:
+    ///   - count: The number of its records.
+    ///   - record: Returns the JSON of the record with a number, from 1. Default: a note.
+    /// - Throws: The error of encoding its account.
+    init(count: Int, _ record: (Int) -> String = Self.note) throws {
         var records = Data()
         var places = [0]
         for number in 1...max(1, count) {
-            let json = """
-                {"collection":"notes","id":"\(Self.id(number))","seq":\(number),"deleted":false,\
-                "value":{"text":"\(Self.text)","count":\(number)}}
-                """
-            records += Data(json.utf8) + Data(",".utf8)
+            records += Data(record(number).utf8) + Data(",".utf8)
             places.append(records.count)
         }
         self.records = records
@@ -40,6 +42,13 @@ final class RecordFeed: HTTPTransport {
     static let text = "A note of a length that notes have, on average, in a list of notes."
 
     static func id(_ number: Int) -> String { "note-\(number)" }
+
+    private static func note(_ number: Int) -> String {
+        """
+        {"collection":"notes","id":"\(id(number))","seq":\(number),"deleted":false,\
+        "value":{"text":"\(text)","count":\(number)}}
+        """
+    }
 
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
         switch request.url.path() {

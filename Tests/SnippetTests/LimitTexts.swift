@@ -9,8 +9,8 @@ import SanguineTesting
 /// The limits, by name, as `Documentation/Limits.md` must contain them.
 enum LimitTexts {
     static let all: [(String, String)] =
-        wire + client + events + pages + ranges + records + balance + metrics + feed + live
-        + authority + identity + driver + testing
+        wire + client + events + pages + ranges + records + messages + balance + metrics + feed
+        + live + authority + identity + driver + testing
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -50,6 +50,21 @@ enum LimitTexts {
         ("ThreadLimits.settingsBytes", bytes(ThreadLimits.settingsBytes)),
         ("ThreadLimits.textBytes", bytes(ThreadLimits.textBytes)),
         ("ThreadLimits.contentBytes", bytes(ThreadLimits.contentBytes)),
+    ]
+
+    private static let messages: [(String, String)] = [
+        ("MessageLimits.page", count(MessageLimits.page)),
+        ("MessageLimits.window", count(MessageLimits.window)),
+        ("MessageLimits.pending", count(MessageLimits.pending)),
+        ("MessageLimits.followedAnswers", count(MessageLimits.followedAnswers)),
+        ("MessageLimits.searchResults", count(MessageLimits.searchResults)),
+        ("MessageLimits.mostSearchResults", count(MessageLimits.mostSearchResults)),
+        ("MessageLimits.searchWords", count(MessageLimits.searchWords)),
+        ("MessageLimits.searchedPlaces", count(MessageLimits.searchedPlaces)),
+        ("MessageLimits.wordCharacters", count(MessageLimits.wordCharacters)),
+        ("MessageLimits.indexedWords", count(MessageLimits.indexedWords)),
+        ("MessageLimits.indexStep", count(MessageLimits.indexStep)),
+        ("MessageLimits.waitingForIndex", count(MessageLimits.waitingForIndex)),
     ]
 
     private static let client: [(String, String)] = [

@@ -40,6 +40,7 @@ struct LimitsPageTests {
         "Sanguine/Feed/FeedLimits", "SanguineServer/Live/LiveLimits",
         "Sanguine/Metrics/MetricsLimits",
         "Sanguine/Lists/PageLimits", "Sanguine/Range/RangeLimits", "Sanguine/Records/RecordLimits",
+        "Sanguine/Threads/MessageLimits",
         "SanguineAuthority/AuthoritySettings", "SanguineSQLite/SQLiteStorageOptions",
         "SanguineTesting/TestingLimits",
     ])

@@ -111,7 +111,7 @@ extension RecordsFile {
         let rows = try read { database in
             let statement = try database.cachedStatement(
                 sql: """
-                    SELECT r.id, r.value FROM record_index AS i JOIN record AS r
+                    SELECT r.id, r.value FROM record_index AS i CROSS JOIN record AS r
                     ON r.space = i.space AND r.collection = i.collection AND r.id = i.id
                     WHERE i.space = ? AND i.collection = ? AND i.field = ?
                     AND i.value BETWEEN ? AND ? ORDER BY i.value \(order) LIMIT ?

@@ -12,8 +12,9 @@ import Synchronization
 /// At its first use in a process, all records are compared with the index by the feed's numbers of
 /// their last changes. Afterwards, changed records are indexed one by one.
 ///
-/// Mutable state: `file` and the progress of the comparison, isolated to the actor; and `waiting`,
-/// protected by its mutex, which is never held during a call.
+/// Mutable state: the progress of the comparison, isolated to the actor; `waiting`, protected by its
+/// mutex, which is never held during a call; and `opened`, whose mutex is held while the file is
+/// opened, so that no file is made after the end.
 actor MessageIndex {
     private struct Waiting {
         var isUsed = false
@@ -30,6 +31,11 @@ actor MessageIndex {
         var mustRun: Bool { isUsed && !hasEnded && (mustCompare || isComparing || !keys.isEmpty) }
     }
 
+    private struct Opened {
+        var file: SearchFile?
+        var hasEnded = false
+    }
+
     /// The position of a comparison.
     private struct Comparison {
         var collection = 0
@@ -41,7 +47,7 @@ actor MessageIndex {
     nonisolated private let waiting = Mutex(Waiting())
     private let folder: URL?
     private let report: @Sendable (String) -> Void
-    private var file: SearchFile?
+    nonisolated private let opened = Mutex(Opened())
     private var comparison = Comparison()
     /// Whether a damaged index was replaced; it is not done twice.
     private var wasReplaced = false
@@ -89,12 +95,11 @@ actor MessageIndex {
     /// Ends all work; the user's folder may be removed afterwards.
     nonisolated func end() {
         waiting.withLock { $0.hasEnded = true }
-        Task { await close() }
-    }
-
-    private func close() {
+        let file = opened.withLock { opened in
+            opened.hasEnded = true
+            return opened.file.take()
+        }
         file?.close()
-        file = nil
     }
 
     nonisolated private func run(_ records: UserRecords) {
@@ -246,17 +251,19 @@ actor MessageIndex {
     // MARK: - File
 
     private func openFile() throws -> SearchFile {
-        if let file { return file }
-        if waiting.withLock({ $0.hasEnded }) { throw StoreError.closed }
-        let opened = try SearchFile(folder: folder, report: report)
-        file = opened
-        return opened
+        try opened.withLock { opened in
+            if opened.hasEnded { throw StoreError.closed }
+            if let file = opened.file { return file }
+            let file = try SearchFile(folder: folder, report: report)
+            opened.file = file
+            return file
+        }
     }
 
     /// Replaces a damaged index; after any other failure, the next change tries again.
     private func failed(_ error: any Error) {
-        close()
-        let hasEnded = waiting.withLock { $0.hasEnded }
+        let (file, hasEnded) = opened.withLock { ($0.file.take(), $0.hasEnded) }
+        file?.close()
         guard !hasEnded else { return }
         report("The index of messages failed. (\(error))")
         let isReplaced = !wasReplaced && SQLiteFile.isDamage(error)

@@ -94,7 +94,7 @@ struct PendingExchange: Hashable, Codable, Sendable {
     ///   - epoch: The epoch of that number.
     /// - Returns: Whether it can be removed.
     func isSettled(by facts: Facts, at position: Int64, of epoch: Epoch?) -> Bool {
-        if let state = facts.answer, state != ChatMessage.State.making.rawValue { return true }
+        if facts.isAnswered { return true }
         if hadThread, !facts.hasThread { return true }
         guard let head else { return false }
         // Numbers of different epochs cannot be compared: the other feed has its own messages.
@@ -107,5 +107,8 @@ struct PendingExchange: Hashable, Codable, Sendable {
         var answer: String?
         /// Whether the thread is visible.
         var hasThread: Bool
+
+        /// Whether the base contains the end of the answer.
+        var isAnswered: Bool { answer.map { $0 != ChatMessage.State.making.rawValue } ?? false }
     }
 }

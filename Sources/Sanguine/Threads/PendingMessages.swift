@@ -191,11 +191,10 @@ final class PendingMessages: Sendable {
 
     /// Remembers why a call in a thread was not begun.
     func refused(in thread: RecordID, _ error: SanguineError?) {
-        let tell = guarded.withLock { guarded in
+        change { guarded in
             guarded.refuse(thread, error)
-            return guarded.onChange
+            return [RecordKey(ChatMessage.collection.name, thread)]
         }
-        tell?([RecordKey(ChatMessage.collection.name, thread)])
     }
 
     /// Removes the messages of a call that was withdrawn.
@@ -220,26 +219,31 @@ final class PendingMessages: Sendable {
             return (facts, contents.state.position, contents.state.outbox.epoch)
         }
         guard let (facts, position, epoch) = read else { return }
-        for (exchange, facts) in zip(exchanges, facts) {
-            if exchange.isSettled(by: facts, at: position, of: epoch) {
-                let isAnswered = facts.answer != nil && facts.answer != "making"
-                settled(exchange, isAnswered: isAnswered)
-            } else if facts.hasThread, !exchange.hadThread {
-                change(exchange.key) { $0.exchanges[exchange.key]?.hadThread = true }
+        var answered: [String] = []
+        change { guarded in
+            var keys: Set<RecordKey> = []
+            // After a change in the meantime, an exchange is reconciled again.
+            for (exchange, facts) in zip(exchanges, facts)
+            where guarded.exchanges[exchange.key] == exchange {
+                if exchange.isSettled(by: facts, at: position, of: epoch) {
+                    guarded.exchanges[exchange.key] = nil
+                    keys.formUnion(exchange.records)
+                    if facts.isAnswered { answered.append(exchange.key) }
+                } else if facts.hasThread, !exchange.hadThread {
+                    guarded.exchanges[exchange.key]?.hadThread = true
+                } else {
+                    continue
+                }
+                guarded.unwritten.insert(exchange.key)
             }
+            return keys
         }
         persistLater()
-    }
-
-    private func settled(_ exchange: PendingExchange, isAnswered: Bool) {
-        change(exchange.key) { guarded in
-            // It may have been asked again in the meantime.
-            guard guarded.exchanges[exchange.key]?.answer == exchange.answer else { return }
-            guarded.exchanges[exchange.key] = nil
+        guard !answered.isEmpty else { return }
+        // Their threads have the answers, so the app will not look for them among the open calls.
+        Task { [balance, answered] in
+            for key in answered { await balance.resultRead(key) }
         }
-        guard isAnswered else { return }
-        // The thread has the answer, so the app will not look for it among the open calls.
-        Task { [balance] in await balance.resultRead(exchange.key) }
     }
 
     /// Records which calls the balance contains by now: their ends are in the feed as well.
@@ -250,7 +254,7 @@ final class PendingMessages: Sendable {
         guard !open.isEmpty else { return }
         let (pending, mark) = balance.settlement
         for key in open where !pending.contains(key) {
-            change(key, isShown: false) { guarded in
+            change(key) { guarded in
                 guard guarded.exchanges[key]?.head == nil else { return }
                 guarded.exchanges[key]?.head = mark.number
                 guarded.exchanges[key]?.epoch = mark.epoch
@@ -263,21 +267,23 @@ final class PendingMessages: Sendable {
     private func contains(_ key: String) -> Bool { guarded.withLock { $0.exchanges[key] != nil } }
 
     /// Changes an exchange, and notifies the readers of its messages.
-    private func change(
-        _ key: String,
-        isShown: Bool = true,
-        _ body: (inout Guarded) -> Void
-    ) {
-        let (tell, keys) = guarded.withLock { guarded in
+    private func change(_ key: String, _ body: (inout Guarded) -> Void) {
+        change { guarded in
             let before = guarded.exchanges[key]
-            guard !guarded.hasEnded else { return (guarded.onChange, Set<RecordKey>()) }
             body(&guarded)
             let after = guarded.exchanges[key]
-            guard before != after else { return (guarded.onChange, Set<RecordKey>()) }
+            guard before != after else { return [] }
             guarded.unwritten.insert(key)
-            return (guarded.onChange, (after ?? before)?.records ?? [])
+            return (after ?? before)?.records ?? []
         }
-        if isShown, !keys.isEmpty { tell?(keys) }
+    }
+
+    /// Makes a change, and notifies the readers of the records that it returns.
+    private func change(_ body: (inout Guarded) -> Set<RecordKey>) {
+        let (tell, keys) = guarded.withLock { guarded in
+            (guarded.onChange, guarded.hasEnded ? [] : body(&guarded))
+        }
+        if !keys.isEmpty { tell?(keys) }
     }
 
     // MARK: - Disk

@@ -16,6 +16,7 @@ extension SanguineClient {
     /// Before this suspends, the thread contains the question, and an answer that is being made; so
     /// it does while the call waits for a network. The server stores both in the commit that
     /// charges the call. A call that is refused leaves no message. The function must keep history.
+    /// The call is removed from ``openCalls`` when the thread contains its answer.
     ///
     /// - Parameters:
     ///   - call: The call.

@@ -53,6 +53,8 @@ public final class ThreadModel {
     @ObservationIgnored private var fault: SanguineError?
     /// The answers that are read while they are made, by the keys of their calls.
     @ObservationIgnored private var readers: [String: AnswerReader] = [:]
+    /// Whether a call is being begun, whose answer is read by ``ask(_:)``.
+    @ObservationIgnored private var isAsking = false
     @ObservationIgnored private let mainActorBatch: MainActorBatch
     @ObservationIgnored private let owner: UInt64
 
@@ -118,6 +120,8 @@ public final class ThreadModel {
         guard let users else { throw .closed }
         let user = users.current
         if hasLater { loadNewest() }
+        isAsking = true
+        defer { isAsking = false }
         do throws(SanguineError) {
             let stream = try user.functions.open(call, in: id)
             read(stream, of: user)
@@ -254,8 +258,10 @@ public final class ThreadModel {
         // The first message stays while others follow the last one.
         if contents.window.first == nil, let first = contents.stored?.lowerBound {
             contents.window.first = first
-            window.value = contents.window
         }
+        // The window follows the end of the thread again.
+        if !contents.hasLater { contents.window.last = nil }
+        window.value = contents.window
         showContents()
         readAnswers()
     }
@@ -290,7 +296,9 @@ public final class ThreadModel {
 
     /// Reads the answers that are being made, as far as the limit allows.
     private func readAnswers() {
-        guard let users, users.services.configuration.connectivity.isOnline.value else { return }
+        guard let users, !isAsking,
+            users.services.configuration.connectivity.isOnline.value
+        else { return }
         let user = users.current
         guard user.records === source else { return }
         let making = contents.messages.filter { $0.phase == .making }.compactMap(\.record.call)

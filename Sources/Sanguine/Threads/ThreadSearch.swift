@@ -14,6 +14,8 @@ public struct ThreadSearch: Hashable, Sendable {
 
         /// The time by which results are ordered.
         var time: Timestamp { message?.createdAt ?? thread.lastMessageAt }
+        /// The order of results of the same time: messages by their positions, then the thread.
+        var order: String { message?.order ?? "~" }
 
         /// Creates a result, for previews and tests.
         public init(thread: ChatThread, message: ChatMessage?) {

@@ -67,9 +67,10 @@ final class UserThreads: Sendable {
 
         var isFull: Bool { results.count >= limit }
 
-        /// The newest results, by the time of the message or of the thread's last one.
+        /// The newest results, by the time of the message or of the thread's last question.
         var sorted: [ThreadSearch.Result] {
-            Array(results.sorted { $1.time < $0.time }.prefix(limit))
+            let sorted = results.sorted { ($1.time, $1.order) < ($0.time, $0.order) }
+            return Array(sorted.prefix(limit))
         }
 
         /// Adds what the index cannot contain: titles with pending operations, and calls that the
