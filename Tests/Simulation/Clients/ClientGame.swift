@@ -38,6 +38,11 @@ package enum ClientGameTurn: String, CaseIterable, Sendable {
     case call = "metered calls"
     case live = "live connections"
     case long = "long feeds"
+    case threadCall = "calls in threads"
+    case streamCut = "streams cancelled in threads"
+    case threadChange = "threads renamed or moved to another area"
+    case threadDeletion = "threads deleted"
+    case serverDeath = "connections broken by the server"
     case upgrade = "apps launched in a newer version"
     case downgrade = "apps launched in an older version"
     case otherVersion = "operations made by another version"
@@ -60,7 +65,8 @@ package struct ClientGameResult: Sendable {
 
 /// Real clients over real files, with all their jobs in an order that follows from a seed.
 ///
-/// In one game out of three, only the list is written and read.
+/// In one game out of three, only the list is written and read. In some others, one event out of
+/// four is one of threads, see ``ClientGameThreads``.
 ///
 /// One to three devices of two people read, write, call, discard, sign out and return; processes
 /// die between two jobs or within one; messages are lost, duplicated and delayed; records, values,
@@ -83,6 +89,9 @@ package final class ClientGame {
     let rows: Int
     /// Whether only the list is written and read.
     let isOnList: Bool
+    /// Whether there are calls in threads.
+    let isOnThreads: Bool
+    private(set) lazy var threads = ClientGameThreads(self)
     var devices: [ClientGameDevice] = []
     var deeds: [Deed] = []
     var step = 0 { didSet { CrashReport.note(seed: seed, step: step) } }
@@ -114,9 +123,16 @@ package final class ClientGame {
         // A long feed is restored in ranges. This is rare, because it takes time.
         let isLong = seed.isMultiple(of: 16)
         isOnList = seed.isMultiple(of: 3)
+        isOnThreads = !isOnList && !isLong && seed % 5 < 2
         size = Int.random(in: 1...7, using: &random)
         rows = Int.random(in: 0...4 * size, using: &random)
-        network = ClientGameNetwork(seed: seed, clock: wall, rows: rows, isLong: isLong)
+        network = ClientGameNetwork(
+            seed: seed,
+            clock: wall,
+            delay: delay,
+            rows: rows,
+            isLong: isLong
+        )
         world = .init(network: network, wall: wall, delay: delay, fault: fault)
         root = folder.appending(path: "game-\(seed)")
         try? FileManager.default.removeItem(at: root)
