@@ -51,6 +51,9 @@ package enum ClientGameTurn: String, CaseIterable, Sendable {
     case restore = "copies restored"
     case sentAgain = "operations applied again after a restore"
     case forgotten = "settled operations lost with a history"
+
+    /// The events that never happen in a game of threads.
+    package static let notInThreads: Set<Self> = [.long, .restore, .sentAgain, .forgotten]
 }
 
 /// The result of a game.
@@ -110,9 +113,15 @@ package final class ClientGame {
     /// - Parameters:
     ///   - seed: The seed that determines the game.
     ///   - fault: A fault to plant in the client. Default: none.
+    ///   - hasThreads: Whether it is a game of threads, whatever the seed. Default: no.
     ///   - folder: The folder for its files, in a subfolder named after the seed.
     /// - Throws: An error of a client or the system.
-    package init(seed: UInt64, fault: PlantedFault? = nil, folder: URL) throws {
+    package init(
+        seed: UInt64,
+        fault: PlantedFault? = nil,
+        hasThreads: Bool = false,
+        folder: URL
+    ) throws {
         self.seed = seed
         CrashReport.note(seed: seed, step: 0)
         // The previous game's objects were released after its end, and streams that end with them
@@ -121,9 +130,9 @@ package final class ClientGame {
         GameCode.spare()
         random = SplitMix64(seed: seed)
         // A long feed is restored in ranges. This is rare, because it takes time.
-        let isLong = seed.isMultiple(of: 16)
-        isOnList = seed.isMultiple(of: 3)
-        isOnThreads = !isOnList && !isLong && seed % 5 < 2
+        let isLong = !hasThreads && seed.isMultiple(of: 16)
+        isOnList = !hasThreads && seed.isMultiple(of: 3)
+        isOnThreads = hasThreads || !isOnList && !isLong && seed % 5 < 2
         size = Int.random(in: 1...7, using: &random)
         rows = Int.random(in: 0...4 * size, using: &random)
         network = ClientGameNetwork(
