@@ -8,12 +8,14 @@ struct ServerThreads: Sendable {
     private(set) var threads: [RecordID: ChatThread] = [:]
     /// The messages of each thread, in their order; also those whose thread is deleted.
     private(set) var messages: [RecordID: [ChatMessage]] = [:]
-    private(set) var balance: Balance
+    let balance: Balance
     /// The changes of the balance, oldest first.
-    private(set) var ledger: [LedgerEntry]
+    let ledger: [LedgerEntry]
 
     /// Reads the whole feed of a guest.
     init(of guest: API.Guest, _ api: API) async throws {
+        balance = try await api.balance(of: guest)
+        ledger = try await api.ledger(of: guest)
         var since: Int64 = 0
         var hasMore = true
         while hasMore {
@@ -24,8 +26,6 @@ struct ServerThreads: Sendable {
             since = page.next
         }
         for id in messages.keys { messages[id]?.sort { $0.position < $1.position } }
-        balance = try await api.balance(of: guest)
-        ledger = try await api.ledger(of: guest)
     }
 
     private mutating func take(_ change: RecordChange) throws {

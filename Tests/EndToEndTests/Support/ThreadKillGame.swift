@@ -58,6 +58,8 @@ struct ThreadKillGame: Sendable {
     private(set) var asked: [Asked] = []
     private(set) var kills: [Victim: Int] = [:]
     private var count = 0
+    /// The port of all servers; 0 for the first one.
+    private var port = 0
 
     var data: URL { folder.appending(path: "data") }
 
@@ -75,9 +77,12 @@ struct ThreadKillGame: Sendable {
         }
         self.random = random
         try Data(Self.configuration.utf8).write(to: file)
-        let first = try await withServer { [self] server in
-            try await ask("id=first words=1", shared[0], 0, isStreamed: false, server.port)
+        let (first, port) = try await withServer { [self] server in
+            let port = server.port
+            let first = "id=first words=1"
+            return (try await ask(first, shared[0], 0, isStreamed: false, port), port)
         }
+        self.port = port
         guard first.isAnswered else { throw Unexpected("The first device has no answer.") }
         asked.append(first)
         for number in 1...Self.devices {
@@ -91,6 +96,7 @@ struct ThreadKillGame: Sendable {
     ) async throws -> Value {
         try await ServeProcess.with(
             data: data,
+            port: port,
             arguments: ["--upstream", upstream.url, "--config", file.path],
             body
         )
@@ -130,13 +136,13 @@ struct ThreadKillGame: Sendable {
         let killer = Task {
             // The moment of the kill is random, and waits for nothing.
             try await Task.sleep(for: moment)  // tidy: allow sleeping-test: as said.
-            isOver.open()
+            isOver.update { $0 = true }
             switch victim {
             case .server:
                 server.tool.signal(SIGKILL)
                 // Their calls stay unanswered, and their commands would try again.
-                for death in deaths { death.open() }
-            case .client(let number): deaths[number].open()
+                for death in deaths { death.update { $0 = true } }
+            case .client(let number): deaths[number].update { $0 = true }
             }
         }
         async let asked = concurrently(questions.count) { device in

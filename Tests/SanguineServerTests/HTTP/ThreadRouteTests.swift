@@ -88,7 +88,7 @@ struct ThreadRouteTests {
                 try await messages(guest).last?["state"] == "making"
             }
             #expect(try await guest.send("DELETE", "/v1/account", "{}").status == 200)
-            gate.open()
+            gate.withLock { $0 = true }
             _ = try await running
             server.setup.wall.advance(by: .seconds(61))
             try await eventually("the account is removed") {
