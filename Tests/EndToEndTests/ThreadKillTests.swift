@@ -138,28 +138,44 @@ extension EndToEnd {
         ) async throws {
             let client = try SanguineClient(.of(port: port, folder: folder))
             defer { client.close() }
-            try await eventually(
-                "device \(number) knows the ends of its calls",
-                within: TestingLimits.longestWait
-            ) {
-                _ = try await client.refresh(.balance)
-                try await client.synchronize()
-                return client.threads.list().allSatisfy { thread in
-                    client.threads.messages(of: thread.id).allSatisfy { message in
-                        message.phase != .making && message.phase != .waiting
-                    }
+            do {
+                try await eventually(
+                    "device \(number) shows the threads of the server",
+                    within: TestingLimits.longestWait
+                ) {
+                    _ = try await client.refresh(.balance)
+                    try await client.synchronize()
+                    return difference(client, found) == nil
                 }
+            } catch {
+                let difference = difference(client, found) ?? "\(error)"
+                Issue.record("SEED=\(seed), device \(number): \(difference)")
             }
+        }
+
+        /// Returns how a device's threads differ from the server's; `nil` if they are the same.
+        private static func difference(
+            _ client: SanguineClient,
+            _ found: ServerThreads
+        ) -> String? {
             let newest = found.threads.values.sorted {
                 ($1.lastMessageAt, $1.id) < ($0.lastMessageAt, $0.id)
             }
-            let about: Comment = "SEED=\(seed), device \(number)"
-            #expect(client.threads.list() == newest, about)
+            let shown = client.threads.list()
+            if shown != newest { return "\(shown.count) threads, and not \(newest.count)" }
+            let limit = MessageLimits.window
             for thread in newest {
-                let limit = MessageLimits.window
-                let shown = client.threads.messages(of: thread.id, limit: limit).map(\.record)
-                #expect(shown == Array((found.messages[thread.id] ?? []).suffix(limit)), about)
+                let kept = (found.messages[thread.id] ?? []).suffix(limit)
+                let shown = client.threads.messages(of: thread.id, limit: limit)
+                let records = shown.map(\.record)
+                for (record, message) in zip(records, kept) where record != message {
+                    return "\(record), and not \(message)"
+                }
+                if records.count != kept.count {
+                    return "\(records.count) messages of a thread, and not \(kept.count)"
+                }
             }
+            return nil
         }
     }
 }

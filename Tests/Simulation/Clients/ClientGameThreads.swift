@@ -218,7 +218,7 @@ final class ClientGameThreads {
             asking: {
                 for client in clients { _ = try? await client.refresh(.balance) }
             },
-            { isDone(clients) }
+            { isDone() }
         )
         let authority = game.network.authority
         try game.run("the removal of deleted threads") {
@@ -238,17 +238,21 @@ final class ClientGameThreads {
         }
     }
 
-    /// Whether no call is running or waiting, as far as the devices and the server know.
-    private func isDone(_ clients: [SanguineClient]) -> Bool {
-        let open = clients.flatMap(\.openCalls).contains { call in
-            call.state == .running || call.state == .waiting
+    /// Whether no call is running or waiting: each device knows the balance, with what is held.
+    private func isDone() -> Bool {
+        let authority = game.network.authority
+        for index in game.devices.indices {
+            let client = client(index)
+            guard let account = client.accountId, let shown = client.cached(.balance) else {
+                return false
+            }
+            let kept = authority.balance(of: account)
+            guard shown.available == kept.available, shown.held == kept.held else { return false }
         }
         let accounts = Person.allCases.compactMap { game.network.account($0) }
-        return !open
-            && accounts.allSatisfy { account in
-                game.network.authority.records(ChatMessage.self, of: account)
-                    .allSatisfy { $0.state != .making }
-            }
+        return accounts.allSatisfy { account in
+            authority.records(ChatMessage.self, of: account).allSatisfy { $0.state != .making }
+        }
     }
 
     private func check(_ messages: [ChatMessage], of threads: [ChatThread]) throws {
