@@ -11,7 +11,7 @@ import Synchronization
 /// Both accounts send the same inputs, and use the keys and the thread ids of each other. The
 /// output of a function names its account, and each run has a number. So two things reveal a leak:
 /// a response that contains the id of the other account, and the number of a run that was made for
-/// somebody else.
+/// another caller.
 struct SharedCacheGame: Sendable {
     /// An answer that every account may receive.
     struct Shared: FunctionCall {
@@ -92,7 +92,7 @@ struct SharedCacheGame: Sendable {
     private var spared: [Set<String>] = [[], []]
     /// The threads that an account tried to delete: it does not begin them.
     private var gone: [Set<Identifier>] = [[], []]
-    /// For whom each run was made.
+    /// The callers that may receive the answer of each run.
     private var runs: [Int: String] = [:]
     private var count: Int64 = 0
     private(set) var hits = 0

@@ -8,7 +8,7 @@ import SanguineTesting
 /// can tell whose message it is, and whether it is there twice.
 final class ClientGameThreads {
     private unowned let game: ClientGame
-    /// The threads of each person that nobody has deleted.
+    /// The threads of each person, without those that were deleted.
     private var known: [Person: [RecordID]] = [:]
     /// The threads that were deleted on each device.
     private var deleted: [Int: Set<RecordID>] = [:]
