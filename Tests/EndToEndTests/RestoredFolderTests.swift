@@ -1,5 +1,6 @@
 import Foundation
 import NIOHTTP1
+import SanguineAuthority
 import SanguineModel
 import SanguineServer
 import SanguineTesting

@@ -1,4 +1,5 @@
 import Sanguine
+import SanguineAuthority
 import SanguineModel
 import SanguineTesting
 
