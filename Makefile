@@ -58,10 +58,11 @@ bench: packages ## Measure a release build, with a restore of RECORDS (100000); 
 litellm: packages ## Install LiteLLM's proxy and measure it with the same model as our server.
 	Scripts/bench-litellm.sh
 
-simulate: packages ## Run the simulation with SEEDS (1..10000), and with CLIENT_SEEDS (1..400) and real clients.
+simulate: packages ## Run the simulation with SEEDS (1..10000), and twice with CLIENT_SEEDS (1..400) and real clients.
 	$(SWIFT) build $(RELEASE) --product Simulate
 	.build-release/release/Simulate --seeds $(SEEDS)
 	.build-release/release/Simulate --clients --seeds $(CLIENT_SEEDS)
+	.build-release/release/Simulate --clients --threads --seeds $(CLIENT_SEEDS)
 
 leaks: packages ## Run the game of users who share a device, with SEEDS (1..10000), in a release build.
 	$(SWIFT) build $(RELEASE) --product Simulate

@@ -1,6 +1,8 @@
 import Foundation
 import NIOHTTP1
+import SanguineAuthority
 import SanguineModel
+import SanguineServer
 import SanguineTesting
 import TestSupport
 import Testing
@@ -45,6 +47,83 @@ extension EndToEnd {
                 }
                 #expect(shown == Set(["kept1"] + (1...40).map { "new\($0)" }))
             }
+        }
+
+        @Test func `a device shows the threads of the restored server, without later messages`()
+            async throws
+        {
+            let (thread, late) = (RecordID.new(), RecordID.new())
+            try await TemporaryFolder.with { folder in
+                let data = folder.appending(path: "data")
+                let backup = folder.appending(path: "backup")
+                let port = try await Self.talk(in: folder) { client in
+                    try await client.call(Echo(text: "kept"), in: thread)
+                    try await Self.expect(["kept", "kept"], in: thread, client, available: 99)
+                }
+                try FileManager.default.copyItem(at: data, to: backup)
+                try await Self.talk(in: folder, port: port) { client in
+                    try await client.call(Echo(text: "ghost"), in: thread)
+                    try await client.call(Echo(text: "ghost"), in: late)
+                    let all = ["kept", "kept", "ghost", "ghost"]
+                    try await Self.expect(all, in: thread, client, available: 97)
+                    #expect(client.threads.list().count == 2)
+                }
+                try FileManager.default.removeItem(at: data)
+                try FileManager.default.copyItem(at: backup, to: data)
+                try await Self.talk(in: folder, port: port) { client in
+                    try await Self.expect(["kept", "kept"], in: thread, client, available: 99)
+                    #expect(client.threads.list().map(\.id) == [thread])
+                    try await client.call(Echo(text: "new"), in: thread)
+                    let all = ["kept", "kept", "new", "new"]
+                    try await Self.expect(all, in: thread, client, available: 98)
+                }
+            }
+        }
+
+        /// Runs a server whose function keeps history, and a client of it.
+        ///
+        /// - Returns: The port of the server.
+        @discardableResult
+        private static func talk(
+            in folder: URL,
+            port: Int = 0,
+            _ body: @escaping @Sendable (SanguineClient) async throws -> Void
+        ) async throws -> Int {
+            var settings = ServerSettings()
+            let rules = FunctionRules(price: .fixed(1), keepsHistory: true)
+            settings.functions = [FunctionSetting(name: "echo", kind: .echo, rules: rules)]
+            let data = folder.appending(path: "data")
+            return try await LocalServer.with(
+                folder: data,
+                settings: settings,
+                port: port
+            ) { server in
+                let client = try server.client(folder: folder.appending(path: "device"))
+                defer { client.close() }
+                try await body(client)
+                #expect(try await server.audit().differences.isEmpty)
+                return server.port
+            }
+        }
+
+        /// Waits until a thread on the device has these texts, and the balance this amount.
+        private static func expect(
+            _ texts: [String],
+            in thread: RecordID,
+            _ client: SanguineClient,
+            available: Int64
+        ) async throws {
+            try await eventually(
+                "the thread has the messages \(texts)",
+                within: TestingLimits.longestWait
+            ) {
+                try await client.synchronize()
+                let messages = client.threads.messages(of: thread)
+                return messages.map(\.text) == texts
+                    && messages.map(\.record.position) == Array(1...texts.count)
+                    && messages.allSatisfy { $0.phase == .complete }
+            }
+            #expect(try await client.refresh(.balance).available == available)
         }
 
         @Test func `the log reports that a copied database was recognized at the start`()

@@ -36,6 +36,9 @@ struct Simulate: AsyncParsableCommand {
     @Flag(help: "Simulate real clients with real files, their jobs ordered by the seed.")
     var clients = false
 
+    @Flag(help: "Play only games of threads; needs --clients.")
+    var threads = false
+
     @Flag(help: "Play commands of the ledger against a model that counts single tokens.")
     var ledger = false
 
@@ -71,7 +74,8 @@ struct Simulate: AsyncParsableCommand {
             throw ValidationError("--events \(events) simulates nothing: pass 1 or more.")
         }
         if ledger {
-            if users || clients || traces || bug != nil || fault != nil || authority != nil {
+            let isMixed = users || clients || threads || traces
+            if isMixed || bug != nil || fault != nil || authority != nil {
                 throw ValidationError("Play --ledger alone, with --seeds, --cases or --sqlite.")
             }
             if let cases, cases < 1 {
@@ -93,7 +97,13 @@ struct Simulate: AsyncParsableCommand {
         if traces, !clients {
             throw ValidationError("Only a game of --clients prints --traces: add --clients.")
         }
-        guard let fault else { return }
+        if threads, !clients {
+            throw ValidationError("Only clients have --threads: add --clients.")
+        }
+        if let fault { try validate(fault) }
+    }
+
+    private func validate(_ fault: PlantedFault) throws {
         if clients {
             guard PlantedFault.ofClients.contains(fault) else {
                 throw ValidationError(
@@ -126,6 +136,7 @@ struct Simulate: AsyncParsableCommand {
                 seeds: range,
                 events: events ?? 400,
                 fault: fault,
+                threads: threads,
                 traces: traces
             )
             throw ExitCode(try games.play())

@@ -16,6 +16,18 @@ struct ClientGameTests {
         #expect(played.status == 0, "\(played.output)")
     }
 
+    @Test func `real clients keep the guarantees of threads under all faults`() async throws {
+        let played = try await Player.playClients(1...20, "--threads")
+        #expect(played.status == 0, "\(played.output)")
+    }
+
+    @Test func `a seed of threads plays the same each time`() async throws {
+        let first = try await Player.playClients(1...4, "--threads", "--traces")
+        let second = try await Player.playClients(1...4, "--threads", "--traces")
+        #expect(first.output.split(separator: "\n").count == 4)
+        #expect(first.output == second.output)
+    }
+
     // The rarest is found in about one seed of 26; the seeds change with every change of the code.
     @Test(arguments: PlantedFault.ofClients)
     func `a planted fault is found within 150 seeds`(fault: PlantedFault) async throws {

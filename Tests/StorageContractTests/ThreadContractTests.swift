@@ -371,6 +371,22 @@ struct ThreadContractTests {
         }
     }
 
+    // A device may delete a thread before the call that begins it has arrived.
+    @Test(arguments: StorageDriver.allCases)
+    func `a thread that was deleted before its first call cannot begin`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            try await delete(world, who)
+            #expect(try await refusal(world, who, "late", Self.thread)?.code == .notFound)
+            #expect(try await world.authority.removeDeletedThreads() == 1)
+            #expect(try await messages(world, who).isEmpty)
+            #expect(try await world.authority.balance(who.account).held == 0)
+            _ = try await start(world, who, "k", in: Identifier(at: world.clock.now()))
+        }
+    }
+
     @Test(arguments: StorageDriver.allCases, [false, true])
     func `the messages of a thread are listed in order, without those of others`(
         driver: StorageDriver,

@@ -236,6 +236,10 @@ struct PushDraft {
         switch edits(of: operation) {
         case .success(let edits):
             apply(edits)
+            // A call that begins the thread may still be on its way.
+            if edits.isEmpty, let deletion = try? operation.mutation.get() as? DeleteThread {
+                forget(source.name(of: deletion.id, in: ChatThread.collection))
+            }
             remember(operation, .pushed(head: balance.head, refusal: nil))
             return PushResult(id: operation.id, status: .applied, head: balance.head)
         case .failure(let refusal as Refusal):
@@ -416,7 +420,7 @@ struct PushDraft {
         return (json, fields)
     }
 
-    /// Has the messages of a deleted thread removed later.
+    /// Has the messages of a deleted thread removed later, and no call begin it again.
     private mutating func forget(_ deleted: RecordName) {
         guard deleted.collection == ChatThread.collection.name else { return }
         let account = balance.account

@@ -79,11 +79,28 @@ public final class InMemoryAuthority: StreamingTransport {
     ///     Their schema is ignored. Default: those of a server without a configuration.
     ///   - clock: The clock by which sessions, holds and quotas expire. Default: one that stands
     ///     still.
-    public init(
+    public convenience init(
         schema: RecordSchema = .standard,
         accounts: Accounts = .onePerDevice,
         settings: AuthoritySettings = AuthoritySettings(),
         clock: any WallClock = ManualWallClock()
+    ) {
+        self.init(
+            schema: schema,
+            accounts: accounts,
+            settings: settings,
+            clock: clock,
+            delay: ContinuousClock()
+        )
+    }
+
+    /// Creates a server without records, with a clock for the delays of streamed answers.
+    package init(
+        schema: RecordSchema,
+        accounts: Accounts = .onePerDevice,
+        settings: AuthoritySettings = AuthoritySettings(),
+        clock: any WallClock,
+        delay: any Clock<Duration>
     ) {
         var settings = settings
         settings.schema = schema
@@ -93,7 +110,7 @@ public final class InMemoryAuthority: StreamingTransport {
         memory = MemoryAuthority(keys: Self.keys, settings: settings, clock: serverClock)
         let state = WatchedState(State())
         self.state = state
-        router = InMemoryRouter(memory.authority, state)
+        router = InMemoryRouter(memory.authority, state, delay: delay)
         user = state.withLock { $0.newIdentifier(at: clock.now()) }
         must { try memory.addAccount(user) }
         memory.authority.onHead { [weak self] account, _ in self?.notifyReaders(of: account) }

@@ -29,14 +29,18 @@ struct InMemoryRouter: Sendable {
     let admission: Admission
     private let routes: [Route]
 
-    init(_ authority: Authority, _ state: WatchedState<InMemoryAuthority.State>) {
+    init(
+        _ authority: Authority,
+        _ state: WatchedState<InMemoryAuthority.State>,
+        delay: any Clock<Duration>
+    ) {
         let calls = CallRunner(
             authority: authority,
             functions: { state.withLock { $0.functions } },
             limits: CallRunner.Limits(running: TestingLimits.calls),
             expiryInterval: .seconds(1),
-            // A storage in memory is never busy, so this delay is not used.
-            delay: ContinuousClock()
+            // A storage in memory is never busy: only streamed answers use it, for their pings.
+            delay: delay
         )
         let endpoints = Endpoints(
             authority: authority,

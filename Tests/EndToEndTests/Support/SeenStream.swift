@@ -88,13 +88,14 @@ extension API {
         _ question: String,
         key: String,
         as guest: Guest,
+        in thread: Identifier? = nil,
         after seen: SeenStream = SeenStream()
     ) throws -> HTTPClientRequest {
         var request = events("/v1/functions/\(function)", as: guest, after: seen)
         request.method = .POST
         request.headers.add(name: "Idempotency-Key", value: key)
         request.headers.add(name: "Content-Type", value: "application/json")
-        let body = FunctionRequest(input: Ask.Input(question: question))
+        let body = FunctionRequest(input: Ask.Input(question: question), thread: thread)
         request.body = .bytes(ByteBuffer(bytes: try JSONEncoder().encode(body)))
         return request
     }

@@ -7,6 +7,9 @@ import SanguineTesting
 extension ClientGame {
     func check() throws {
         for index in devices.indices { try check(index) }
+        if isOnThreads {
+            for index in devices.indices { try threads.check(index) }
+        }
         for mark in network.backend.doubled {
             throw finding("Exactly once: the backend applied '\(mark)' twice")
         }

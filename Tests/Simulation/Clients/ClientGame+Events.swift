@@ -32,6 +32,7 @@ extension ClientGame {
     func event() throws {
         let device = Int.random(in: 0..<devices.count, using: &random)
         if isOnList, chance(3) { return try listEvent(device) }
+        if isOnThreads, chance(4) { return threads.event(device) }
         let kind = Int.random(in: 0..<105, using: &random)
         switch kind {
         case 0..<48: carry()
@@ -47,7 +48,8 @@ extension ClientGame {
         case 97..<100: disturb(device)
         case 100: deploy()
         case 101, 102: keepCopy()
-        default: restoreCopy()
+        // A restored copy may contain calls that only the expiry of their holds ends.
+        default: if !isOnThreads { restoreCopy() }
         }
     }
 

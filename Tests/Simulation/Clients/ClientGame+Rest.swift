@@ -27,6 +27,7 @@ extension ClientGame {
         if isOnList {
             for index in devices.indices { try writeRows(index) }
         }
+        if isOnThreads { try threads.rest() }
         for index in devices.indices { try converge(index) }
         try checkDone()
         for index in devices.indices { try leave(index) }
@@ -148,6 +149,7 @@ extension ClientGame {
         let (shown, kept) = (client.cached(.balance), network.authority.balance(of: account))
         try expect(shown?.available, kept.available, "balance", index)
         try expect(shown?.held, kept.held, "held tokens", index)
+        if isOnThreads { try threads.converge(index) }
     }
 
     /// Lets a reader scroll to the end of the list and back, which loads the other pages.
@@ -241,7 +243,7 @@ extension ClientGame {
     // MARK: - Waiting
 
     /// Runs a task to its end.
-    private func run(_ what: String, _ body: @escaping @Sendable () async -> Void) throws {
+    func run(_ what: String, _ body: @escaping @Sendable () async -> Void) throws {
         let over = GameFlag()
         Task {
             await body()
@@ -275,7 +277,7 @@ extension ClientGame {
     ///   - asking: A task that is repeated while waiting. Default: none.
     ///   - condition: The condition.
     /// - Throws: A violation found while waiting, or an error if the condition never holds.
-    private func until(
+    func until(
         _ what: String,
         asking: (@Sendable () async -> Void)? = nil,
         _ condition: () -> Bool

@@ -38,6 +38,11 @@ package enum ClientGameTurn: String, CaseIterable, Sendable {
     case call = "metered calls"
     case live = "live connections"
     case long = "long feeds"
+    case threadCall = "calls in threads"
+    case streamCut = "streams cancelled in threads"
+    case threadChange = "threads renamed or moved to another area"
+    case threadDeletion = "threads deleted"
+    case serverDeath = "connections broken by the server"
     case upgrade = "apps launched in a newer version"
     case downgrade = "apps launched in an older version"
     case otherVersion = "operations made by another version"
@@ -46,6 +51,9 @@ package enum ClientGameTurn: String, CaseIterable, Sendable {
     case restore = "copies restored"
     case sentAgain = "operations applied again after a restore"
     case forgotten = "settled operations lost with a history"
+
+    /// The events that never happen in a game of threads.
+    package static let notInThreads: Set<Self> = [.long, .restore, .sentAgain, .forgotten]
 }
 
 /// The result of a game.
@@ -60,7 +68,8 @@ package struct ClientGameResult: Sendable {
 
 /// Real clients over real files, with all their jobs in an order that follows from a seed.
 ///
-/// In one game out of three, only the list is written and read.
+/// In one game out of three, only the list is written and read. In some others, one event out of
+/// four is one of threads, see ``ClientGameThreads``.
 ///
 /// One to three devices of two people read, write, call, discard, sign out and return; processes
 /// die between two jobs or within one; messages are lost, duplicated and delayed; records, values,
@@ -83,6 +92,9 @@ package final class ClientGame {
     let rows: Int
     /// Whether only the list is written and read.
     let isOnList: Bool
+    /// Whether there are calls in threads.
+    let isOnThreads: Bool
+    private(set) lazy var threads = ClientGameThreads(self)
     var devices: [ClientGameDevice] = []
     var deeds: [Deed] = []
     var step = 0 { didSet { CrashReport.note(seed: seed, step: step) } }
@@ -101,9 +113,15 @@ package final class ClientGame {
     /// - Parameters:
     ///   - seed: The seed that determines the game.
     ///   - fault: A fault to plant in the client. Default: none.
+    ///   - hasThreads: Whether it is a game of threads, whatever the seed. Default: no.
     ///   - folder: The folder for its files, in a subfolder named after the seed.
     /// - Throws: An error of a client or the system.
-    package init(seed: UInt64, fault: PlantedFault? = nil, folder: URL) throws {
+    package init(
+        seed: UInt64,
+        fault: PlantedFault? = nil,
+        hasThreads: Bool = false,
+        folder: URL
+    ) throws {
         self.seed = seed
         CrashReport.note(seed: seed, step: 0)
         // The previous game's objects were released after its end, and streams that end with them
@@ -112,11 +130,18 @@ package final class ClientGame {
         GameCode.spare()
         random = SplitMix64(seed: seed)
         // A long feed is restored in ranges. This is rare, because it takes time.
-        let isLong = seed.isMultiple(of: 16)
-        isOnList = seed.isMultiple(of: 3)
+        let isLong = !hasThreads && seed.isMultiple(of: 16)
+        isOnList = !hasThreads && seed.isMultiple(of: 3)
+        isOnThreads = hasThreads || !isOnList && !isLong && seed % 5 < 2
         size = Int.random(in: 1...7, using: &random)
         rows = Int.random(in: 0...4 * size, using: &random)
-        network = ClientGameNetwork(seed: seed, clock: wall, rows: rows, isLong: isLong)
+        network = ClientGameNetwork(
+            seed: seed,
+            clock: wall,
+            delay: delay,
+            rows: rows,
+            isLong: isLong
+        )
         world = .init(network: network, wall: wall, delay: delay, fault: fault)
         root = folder.appending(path: "game-\(seed)")
         try? FileManager.default.removeItem(at: root)

@@ -260,6 +260,38 @@ struct GameCall: FunctionCall {
     typealias Output = String
 }
 
+/// A call in a thread that waits for a network.
+struct GameAsk: FunctionCall {
+    static let name = "gameAsk"
+    static let rules = FunctionRules(price: .fixed(price), keepsHistory: true)
+    static let whenOffline = OfflineCall.queue
+    static let expectedCost: Int64 = 7
+    static let price: Int64 = 5
+    let input: String
+    typealias Output = String
+}
+
+/// A call in a thread whose answer is streamed.
+struct GameTell: FunctionCall {
+    static let name = "gameTell"
+    static let rules = FunctionRules(price: .fixed(price), streams: true, keepsHistory: true)
+    static let expectedCost: Int64 = 7
+    static let price: Int64 = 5
+    /// The end of a question that the server fails to answer.
+    static let failure = "FAILS"
+    let input: String
+    typealias Output = String
+}
+
+/// A free call in a thread.
+struct GameFreeAsk: FunctionCall {
+    static let name = "gameFreeAsk"
+    static let rules = FunctionRules(price: .free, keepsHistory: true)
+    static let expectedCost: Int64 = 0
+    let input: String
+    typealias Output = String
+}
+
 extension ValueQuery where Value == GameBoard {
     static func board(_ number: Int) -> Self {
         ValueQuery("board", number, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in

@@ -65,10 +65,11 @@ final class ClientGameNetwork: Sendable {
     /// - Parameters:
     ///   - seed: The seed that determines the backend's failures.
     ///   - clock: The wall clock that all devices share.
+    ///   - delay: The clock for the server's delays.
     ///   - rows: The number of rows that the shared list has initially.
     ///   - isLong: Whether each person's feed is long enough to be restored in ranges.
-    init(seed: UInt64, clock: any WallClock, rows: Int, isLong: Bool) {
-        authority = InMemoryAuthority(schema: .clientGame, clock: clock)
+    init(seed: UInt64, clock: any WallClock, delay: ManualClock, rows: Int, isLong: Bool) {
+        authority = InMemoryAuthority(schema: .clientGame, clock: clock, delay: delay)
         backend = ClientGameBackend(seed: seed, rows: rows)
         self.isLong = isLong
         authority.refuse { [weak self] operation in
@@ -81,9 +82,43 @@ final class ClientGameNetwork: Sendable {
         }
         authority.serve(GameCall.self, price: GameCall.price, hold: GameCall.expectedCost) {
             [weak self] question in
-            self?.state.withLock { $0.calls[question, default: 0] += 1 }
+            self?.answers(question)
             return "You said \(question)."
         }
+        serveThreads(delay)
+    }
+
+    /// Serves the functions that store their answers in threads.
+    private func serveThreads(_ delay: ManualClock) {
+        authority.serve(GameAsk.self, price: GameAsk.price, hold: GameAsk.expectedCost) {
+            [weak self] question in
+            self?.answers(question)
+            return "\(question) is answered"
+        }
+        authority.serve(GameTell.self, price: GameTell.price, hold: GameTell.expectedCost) {
+            [weak self] question, write in
+            for part in [question, " is", " told"] {
+                await write(part)
+                try await delay.sleep(for: .milliseconds(300))
+                try Self.failIfAsked(question)
+            }
+            self?.answers(question)
+            return "\(question) is told"
+        }
+        authority.serve(GameFreeAsk.self, price: 0) { [weak self] question in
+            try Self.failIfAsked(question)
+            self?.answers(question)
+            return "\(question) is free"
+        }
+    }
+
+    private static func failIfAsked(_ question: String) throws {
+        guard question.hasSuffix(GameTell.failure) else { return }
+        throw Problem(.upstreamFailed, "The game fails this one.")
+    }
+
+    private func answers(_ question: String) {
+        state.withLock { $0.calls[question, default: 0] += 1 }
     }
 
     // MARK: - Versions and copies
@@ -189,6 +224,17 @@ final class ClientGameNetwork: Sendable {
                 state.messages[index].isDoubled = true
             }
         }
+    }
+
+    /// Loses all messages and ends all streams, as a server that is killed and started again does.
+    func breakConnections() {
+        for message in messages { lose(message.number, isLate: false) }
+        let streams = state.withLock { state in
+            defer { state.streams = [] }
+            return state.streams.map(\.stream)
+        }
+        authority.endStreams()
+        for stream in streams { stream.finish(.interrupted("the server is dead")) }
     }
 
     /// Disconnects a process permanently; messages that it has sent are still delivered.
