@@ -19,7 +19,7 @@ final class RecordFeed: HTTPTransport {
     ///   - count: The number of its records.
     ///   - record: Returns the JSON of the record with a number, from 1. Default: a note.
     /// - Throws: The error of encoding its account.
-    init(count: Int, _ record: (Int) -> String = Self.note) throws {
+    init(count: Int, _ record: (Int) -> String = RecordFeed.note) throws {
         var records = Data()
         var places = [0]
         for number in 1...max(1, count) {
