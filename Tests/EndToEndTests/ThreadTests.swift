@@ -167,6 +167,7 @@ extension EndToEnd {
                 let (phone, tablet) = (try stage.device("phone"), try stage.device("tablet"))
                 defer { for device in [phone, tablet] { device.client.close() } }
                 let id = RecordID.new()
+                _ = try await phone.client.value(of: .balance)
                 try await stage.register(phone, and: [tablet], as: "ana@example.org")
                 let shown = await tablet.client.threads.model(of: id)
                 let asked = await phone.client.threads.model(of: id)
@@ -176,8 +177,8 @@ extension EndToEnd {
                 }
                 stage.gate.open()
                 try await eventually("the answer", within: TestingLimits.longestWait) {
-                    await shown.messages.map(\.text) == ["wait", "About wait"]
-                        && asked.messages.map(\.text) == ["wait", "About wait"]
+                    let texts = await [shown.messages, asked.messages].map { $0.map(\.text) }
+                    return texts == [["wait", "About wait"], ["wait", "About wait"]]
                 }
                 try await phone.client.synchronize()
                 try phone.client.threads.rename(id, to: "A talk")
@@ -187,7 +188,7 @@ extension EndToEnd {
                 for device in [tablet, phone] { try await device.client.synchronize() }
                 #expect(phone.conversations.isEmpty && tablet.conversations.isEmpty)
                 try await eventually("no message", within: TestingLimits.longestWait) {
-                    await asked.messages.isEmpty && shown.messages.isEmpty
+                    await (asked.messages + shown.messages).isEmpty
                 }
             }
         }

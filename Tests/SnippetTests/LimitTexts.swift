@@ -260,6 +260,7 @@ enum LimitTexts {
         ("RecordLimits.restoreRanges", count(RecordLimits.restoreRanges)),
         ("RecordLimits.restoreRangeNumbers", count(RecordLimits.restoreRangeNumbers)),
         ("RecordLimits.restoreRoundRanges", count(RecordLimits.restoreRoundRanges)),
+        ("RecordLimits.pagerPages", count(RecordLimits.pagerPages)),
         ("RecordLimits.cachedRecords", count(RecordLimits.cachedRecords)),
         ("RecordLimits.cachedRecordBytes", bytes(RecordLimits.cachedRecordBytes)),
         ("RecordLimits.readingTries", count(RecordLimits.readingTries)),

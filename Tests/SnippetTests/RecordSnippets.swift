@@ -91,8 +91,8 @@ struct RecordSnippets {
         let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
         try client.perform(CreateRecord(key(id), ["title": "Run", "streak": 0]))
         let restore = client.model(.restoreProgress)
-        let habits = client.model(.newest(50, Habit.self))
-        #expect(habits.value.map(\.title) == ["Run"] && habits.isComplete)
+        let habits = client.pager(of: Habit.self)
+        #expect(habits.items.map(\.title) == ["Run"] && habits.isComplete)
         #expect(restore.value.fraction == 1)
         client.close()
     }

@@ -65,6 +65,8 @@ public enum RecordLimits {
     public static let restoreRangeNumbers: Int64 = 1_000
     /// The number of these ranges after which the changes since the restore began are fetched: 32.
     public static let restoreRoundRanges = 32
+    /// The number of pages that a ``RecordPager`` holds: 5.
+    public static let pagerPages = 5
     /// The number of records from the disk that are cached in memory: 10,000.
     public static let cachedRecords = 10_000
     /// The maximum size in bytes of their JSON: 16 MB.

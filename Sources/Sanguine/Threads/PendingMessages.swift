@@ -140,7 +140,6 @@ final class PendingMessages: Sendable {
         let problem = failure.error.asProblem
         switch failure.verdict {
         case .refused: return refused(key, failure.error)
-        case .released where problem?.code == .callCancelled: return remove(key)
         case .released: end(key, .failed, problem, failure)
         case .charged: end(key, .cut, problem, failure)
         // The balance asks for its outcome.

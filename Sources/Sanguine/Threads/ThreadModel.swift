@@ -247,10 +247,13 @@ public final class ThreadModel {
     }
 
     private func apply(_ answer: RecordAnswer<ThreadContents>) {
-        // An answer for another window, or one that is older than the shown one, is outdated.
-        guard answer.value.window == window.value,
-            answer.source !== source || answer.revision >= revision
-        else { return }
+        // An answer that is older than the shown one is outdated.
+        guard answer.source !== source || answer.revision >= revision else { return }
+        guard answer.value.window == window.value else {
+            // It was made before the window has changed.
+            if answer.source !== source || answer.revision > revision { applyNewest() }
+            return
+        }
         if answer.source !== source { endReaders() }
         (source, revision) = (answer.source, answer.revision)
         contents = answer.value

@@ -10,9 +10,9 @@ import Testing
 struct ThreadListTests {
     let stage = ThreadStage()
 
-    private func thread(_ number: Int64) -> RecordID {
-        RecordID(Identifier(at: Timestamp(millisecondsSince1970: number)))
-    }
+    private static let threads = (0...3).map { _ in RecordID.new() }
+
+    private func thread(_ number: Int) -> RecordID { Self.threads[number] }
 
     @Test func `two devices and a reinstall show the same threads in the same order`()
         async throws
@@ -24,7 +24,9 @@ struct ThreadListTests {
         try await stage.ask(tablet, in: thread(2), "three")
         try await stage.ask(phone, in: thread(3), "four")
         try await stage.ask(tablet, in: thread(1), "five")
-        let fresh = try await stage.launch(stage.newDevice())
+        let laptop = stage.newDevice()
+        defer { laptop.quit() }
+        let fresh = try await stage.launch(laptop)
         for client in [phone, tablet, fresh] {
             try await client.synchronize()
             #expect(client.threads.list().map(\.id) == [thread(1), thread(3), thread(2)])

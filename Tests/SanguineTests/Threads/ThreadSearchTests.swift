@@ -101,6 +101,7 @@ struct ThreadSearchTests {
 
     @Test func `another account never finds a text`() async throws {
         let stage = ThreadStage(accounts: .onePerDevice)
+        defer { for device in [stage.phone, stage.tablet] { device.quit() } }
         let (phone, tablet) = (
             try await stage.launch(stage.phone), try await stage.launch(stage.tablet)
         )
@@ -109,7 +110,7 @@ struct ThreadSearchTests {
         try await tablet.synchronize()
         #expect(try await phone.found("venus").count == 2)
         #expect(try await tablet.found("venus").isEmpty && tablet.threads.list().isEmpty)
-        await phone.signOut()
+        try await phone.eraseLocalData()
         #expect(try await phone.threads.search(prefix: "venus").results.isEmpty)
         _ = try await phone.value(of: .balance)
         try await phone.synchronize()
