@@ -1,5 +1,6 @@
 import Foundation
 import Sanguine
+import SanguineAuthority
 import SanguineModel
 import SanguineServer
 import SanguineTesting
