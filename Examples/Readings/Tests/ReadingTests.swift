@@ -141,7 +141,7 @@ struct ReadingTests {
             let screen = await world.screen(client)
             let photo = try await client.upload(.file(world.photo))
             let input = ReadPhoto.Input(.coffee, .greek, language: "tr")
-            let text = try await client.call(ReadPhoto(input, of: photo.id)).output
+            let text = try await client.call(ReadPhoto(input, of: photo.id))
             try await screen.refresh()
             #expect(await screen.history.map(\.text) == [text])
             #expect(await screen.history.map(\.photo) == [photo.id])
