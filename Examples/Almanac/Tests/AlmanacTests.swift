@@ -13,23 +13,26 @@ struct AlmanacTests {
     @Test func `the storage of each value is printed from its declaration`() async throws {
         try await AlmanacWorld.with { world in
             let client = try world.client()
-            let rows = client.matrix().rows
-            let chart = try #require(rows.first { $0.name == ComputeAstroData.name })
-            let today = try #require(rows.first { $0.name == PredictToday.name })
-            #expect(chart.client.fresh == "for ever" && chart.client.tier == "onDisk")
-            #expect(today.client.fresh == "until midnight")
-            #expect(today.client.refetchedOn == ["midnight"])
-            let birth = ["$account.settings.births"]
-            #expect([chart, today].map(\.client.dependencies) == [birth, birth])
-            let declared = Self.declared(in: rows)
-            #expect(declared == rows.count)
-            // No other function has a value in the client's cache.
-            let uncached = [UseTools.name, Predict.name, ExplainMatch.name, DeliverFeedback.name]
-            let others = rows.filter { uncached.contains($0.name) }
-            #expect(others.map(\.client.tier) == ["none", "none", "none", "none"])
-            printFigure("C1", ours: "\(declared) of \(rows.count) printed rows are declared")
+            try Self.check(client.matrix().rows)
             client.close()
         }
+    }
+
+    private static func check(_ rows: [StorageMatrix.Row]) throws {
+        let chart = try #require(rows.first { $0.name == ComputeAstroData.name })
+        let today = try #require(rows.first { $0.name == PredictToday.name })
+        #expect(chart.client.fresh == "for ever" && chart.client.tier == "onDisk")
+        #expect(today.client.fresh == "until midnight")
+        #expect(today.client.refetchedOn == ["midnight"])
+        let birth = ["$account.settings.births"]
+        #expect([chart, today].map(\.client.dependencies) == [birth, birth])
+        let declared = Self.declared(in: rows)
+        #expect(declared == rows.count)
+        // No other function has a value in the client's cache.
+        let uncached = [UseTools.name, Predict.name, ExplainMatch.name, DeliverFeedback.name]
+        let others = rows.filter { uncached.contains($0.name) }
+        #expect(others.map(\.client.tier) == ["none", "none", "none", "none"])
+        printFigure("C1", ours: "\(declared) of \(rows.count) printed rows are declared")
     }
 
     /// Returns the number of rows that the app has declared.
