@@ -96,6 +96,13 @@ final class UserRecords: Sendable {
         observers.changed(keys)
     }
 
+    /// Notifies observers of records of these collections that a restore has made visible; `nil`
+    /// for all.
+    func notifyRestored(_ collections: Set<String>?) {
+        threads?.restored(collections, in: self)
+        observers.changed(in: collections)
+    }
+
     /// Notifies observers of calls in threads that have changed.
     private func callsChanged(_ keys: Set<RecordKey>) {
         threads?.pending.reconcile(with: self)
@@ -591,7 +598,7 @@ extension UserRecords {
                 return true
             } ?? false
         }
-        if wasShown == true { observers.changed(nil) }
+        if wasShown == true { notifyRestored(nil) }
     }
 
     /// Whether the visible records are a complete state of the server, though perhaps old.
