@@ -96,14 +96,10 @@ final class UserRecords: Sendable {
         observers.changed(keys)
     }
 
-    /// Notifies observers of records that a restore has made visible.
-    ///
-    /// - Parameter collections: Their collections; `nil` for all.
-    func restored(in collections: Set<String>?) {
-        guard let collections else { return notify(nil) }
-        if !collections.isDisjoint(with: ThreadContents.collections) {
-            threads?.changed(nil, in: self)
-        }
+    /// Notifies observers of records of these collections that a restore has made visible; `nil`
+    /// for all.
+    func notifyRestored(_ collections: Set<String>?) {
+        threads?.restored(collections, in: self)
         observers.changed(in: collections)
     }
 
@@ -602,7 +598,7 @@ extension UserRecords {
                 return true
             } ?? false
         }
-        if wasShown == true { notify(nil) }
+        if wasShown == true { notifyRestored(nil) }
     }
 
     /// Whether the visible records are a complete state of the server, though perhaps old.

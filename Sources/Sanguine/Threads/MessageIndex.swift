@@ -29,6 +29,13 @@ actor MessageIndex {
         /// Whether all of the user's messages can be found.
         var isComplete: Bool { isUsed && !mustCompare && !isComparing && keys.isEmpty }
         var mustRun: Bool { isUsed && !hasEnded && (mustCompare || isComparing || !keys.isEmpty) }
+
+        /// Takes the changed records of one step, so that the texts of few are in memory.
+        mutating func takeSome() -> Set<RecordKey> {
+            let some = Set(keys.prefix(MessageLimits.indexStep))
+            keys.subtract(some)
+            return some
+        }
     }
 
     private struct Opened {
@@ -123,8 +130,7 @@ actor MessageIndex {
                 waiting.isRunning = false
                 return nil
             }
-            let some = Set(waiting.keys.prefix(MessageLimits.indexStep))
-            waiting.keys.subtract(some)
+            let some = waiting.takeSome()
             if some.isEmpty, waiting.mustCompare {
                 (waiting.mustCompare, waiting.isComparing) = (false, true)
                 comparison = Comparison()
@@ -144,10 +150,7 @@ actor MessageIndex {
     /// Indexes the changed records as soon as a search needs them.
     private func indexChanges(_ records: UserRecords) throws {
         while true {
-            let keys = waiting.withLock { waiting in
-                defer { waiting.keys = [] }
-                return waiting.keys
-            }
+            let keys = waiting.withLock { $0.takeSome() }
             guard !keys.isEmpty else { return }
             try index(keys, records, try openFile())
         }

@@ -95,7 +95,7 @@ struct PendingExchange: Hashable, Codable, Sendable {
     /// - Returns: Whether it can be removed.
     func isSettled(by facts: Facts, at position: Int64, of epoch: Epoch?) -> Bool {
         if facts.isAnswered { return true }
-        if hadThread, !facts.hasThread { return true }
+        if hadThread, !facts.hasThread, facts.isWhole { return true }
         guard let head else { return false }
         // Numbers of different epochs cannot be compared: the other feed has its own messages.
         return self.epoch == epoch || self.epoch == nil ? head <= position : epoch != nil
@@ -107,6 +107,8 @@ struct PendingExchange: Hashable, Codable, Sendable {
         var answer: String?
         /// Whether the thread is visible.
         var hasThread: Bool
+        /// Whether the base has all of the user's records, so that a missing thread was deleted.
+        var isWhole = true
 
         /// Whether the base contains the end of the answer.
         var isAnswered: Bool { answer.map { $0 != ChatMessage.State.making.rawValue } ?? false }

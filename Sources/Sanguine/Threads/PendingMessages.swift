@@ -212,7 +212,8 @@ final class PendingMessages: Sendable {
                 let thread = RecordKey(ChatThread.collection.name, exchange.thread)
                 return PendingExchange.Facts(
                     answer: try base.record(message)?.value["state"]?.string,
-                    hasThread: try contents.value(thread) != nil
+                    hasThread: try contents.value(thread) != nil,
+                    isWhole: contents.state.isWhole
                 )
             }
             return (facts, contents.state.position, contents.state.outbox.epoch)

@@ -25,8 +25,8 @@ public struct ThreadSearch: Hashable, Sendable {
 
     /// The newest results first.
     public let results: [Result]
-    /// Whether all messages on this device could be found; `false` while the index is made, for
-    /// example on a new device.
+    /// Whether all of the user's messages could be found; `false` while the index is made, and
+    /// while the messages are restored on a new device.
     public let isComplete: Bool
 
     /// Creates the result of a search, for previews and tests.

@@ -99,7 +99,7 @@ public struct Threads: Sendable {
     ///     Default: ``MessageLimits/searchResults``.
     /// - Returns: The newest results first, and whether the index is complete.
     /// - Throws: ``SanguineError``: `store` if the index cannot be read or made; `userChanged`
-    ///   after a sign-out.
+    ///   after a sign-out; `cancelled`.
     @concurrent
     public func search(
         prefix text: String,

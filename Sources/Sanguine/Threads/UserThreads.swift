@@ -19,6 +19,12 @@ final class UserThreads: Sendable {
         index.changed(keys, in: records)
     }
 
+    /// Records that a restore has made records of these collections visible; `nil` for all.
+    func restored(_ collections: Set<String>?, in records: UserRecords) {
+        guard collections?.isDisjoint(with: ThreadContents.collections) != true else { return }
+        changed(nil, in: records)
+    }
+
     /// Ends all work for the user.
     func end() {
         pending.end()
@@ -43,6 +49,8 @@ final class UserThreads: Sendable {
         var place: Int64?
         var examined = 0
         while !search.isFull, examined < MessageLimits.searchedPlaces {
+            // An app that searches while the user types cancels the search for each earlier text.
+            if Task.isCancelled { throw .cancelled }
             let page = min(limit * 2, MessageLimits.mostSearchResults)
             let found = try await index.search(words, before: place, limit: page, in: records)
             search.add(found, of: records)
@@ -50,7 +58,10 @@ final class UserThreads: Sendable {
             place = found.last?.place
             if found.count < page { break }
         }
-        return ThreadSearch(results: search.sorted, isComplete: index.isComplete)
+        return ThreadSearch(
+            results: search.sorted,
+            isComplete: index.isComplete && records.isWhole
+        )
     }
 
     /// The results of a search so far.

@@ -17,11 +17,27 @@ package struct MessageContent: Hashable, Codable, Sendable {
         isCut = text.utf8.count < whole.utf8.count
         if case .string = value {
             self.value = nil
-        } else if value.encoded.count <= ThreadLimits.contentBytes {
+        } else if value.encoded.count <= ThreadLimits.contentBytes,
+            !value.isNested(deeperThan: WireLimits.jsonNesting)
+        {
             self.value = value
         } else {
             self.value = nil
             isCut = true
+        }
+    }
+}
+
+extension JSONValue {
+    /// Whether arrays and objects are nested deeper than a limit; not all readers of a feed could
+    /// read them.
+    fileprivate func isNested(deeperThan limit: Int) -> Bool {
+        switch self {
+        case .array(let elements):
+            limit < 1 || elements.contains { $0.isNested(deeperThan: limit - 1) }
+        case .object(let members):
+            limit < 1 || members.values.contains { $0.isNested(deeperThan: limit - 1) }
+        default: false
         }
     }
 }

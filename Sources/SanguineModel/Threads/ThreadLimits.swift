@@ -10,6 +10,8 @@ public enum ThreadLimits {
     ///
     /// Together with ``contentBytes``, it is less than the largest record.
     public static let textBytes = 32 << 10
-    /// The largest content of a message, in bytes of JSON; a larger one is not stored.
+    /// The largest content of a message, in bytes of JSON.
+    ///
+    /// A larger one is not stored, nor one that is nested deeper than ``WireLimits/jsonNesting``.
     public static let contentBytes = 24 << 10
 }

@@ -52,6 +52,16 @@ struct ChatMessageTests {
         #expect(message.text == text)
     }
 
+    @Test func `content that is nested too deeply is not stored`() {
+        func nested(_ depth: Int) -> JSONValue {
+            (0..<depth).reduce(.string("deep")) { value, _ in .array([value]) }
+        }
+        let kept = nested(WireLimits.jsonNesting)
+        #expect(message(kept).value == kept)
+        let message = message(nested(WireLimits.jsonNesting + 1))
+        #expect(message.content == nil && message.isCut && message.text == "deep")
+    }
+
     @Test func `an unknown state of a newer server is read as the default`() throws {
         var fields = try RecordValue(ChatMessage.defaults).fields()
         fields["state"] = .string("thinking")

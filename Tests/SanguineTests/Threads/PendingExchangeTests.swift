@@ -64,6 +64,12 @@ struct PendingExchangeTests {
         #expect(try !exchange(hadThread: false).isSettled(by: facts, at: 1, of: epoch))
     }
 
+    @Test func `a thread that is missing while records are restored was not deleted`() throws {
+        var facts = PendingExchange.Facts(answer: nil, hasThread: false)
+        facts.isWhole = false
+        #expect(try !exchange(hadThread: true).isSettled(by: facts, at: 0, of: epoch))
+    }
+
     @Test func `it is stored with all of its digits and restored equal`() throws {
         var exchange = try exchange(head: 7, hadThread: true)
         exchange.end(
