@@ -109,8 +109,8 @@ struct MergePlan {
         }
     }
 
-    /// Refuses a merge while messages of a deleted thread remain that would become those of a thread
-    /// which the other side has.
+    /// Refuses a merge while messages of a deleted thread remain that would become messages of the
+    /// other side's thread.
     private func checkThreads(
         _ theirs: OwnedRows,
         _ own: OwnedRows,

@@ -140,7 +140,7 @@ struct RecordMerge {
 
     /// Returns the value of a thread that consists of those of both sides; `nil` for other records.
     ///
-    /// The title, the area and the settings are those of one side. Only a title of the user replaces
+    /// The title, the area and the settings are those of one side; but a title of the user replaces
     /// one that a function made.
     private func joined(
         _ row: RecordRow,

@@ -76,8 +76,9 @@ struct TitleMaker: Sendable {
 
     /// Returns the title that an output contains, or `nil` if it contains none.
     ///
-    /// Models often put a title in quotation marks, or add lines. What a title may not contain, such
-    /// as a tab, is replaced by a space, and a title that is too long is shortened: it was paid for.
+    /// Models often put a title in quotation marks, or add lines. What a title may not contain,
+    /// such as a tab, is replaced by a space, and a title that is too long is shortened: it was
+    /// paid for.
     static func title(_ output: String) -> String? {
         let marks = CharacterSet.whitespacesAndNewlines
             .union(CharacterSet(charactersIn: "\"“”„«»'*#"))
