@@ -85,7 +85,7 @@ struct TitleMaker: Sendable {
         let range = ThreadLimits.titleCharacters
         let title = output.split(whereSeparator: \.isNewline).lazy
             .map { line in
-                // A character that is refused alone is refused in a title too.
+                // A title refuses the same characters.
                 let plain = line.prefix(Self.characters).map {
                     String($0).isPlainText(of: 1...16) ? $0 : " "
                 }
