@@ -3,7 +3,7 @@ import SanguineAuthority
 import SanguineModel
 
 extension SanguineServer {
-    /// Releases calls that an earlier process left running.
+    /// Releases calls that an earlier process left running, and reads the switches.
     ///
     /// Damaged data is served read-only, so its calls stay as they are.
     static func recover(
@@ -12,8 +12,9 @@ extension SanguineServer {
         _ logger: Logger
     ) async throws {
         let released: Int
+        // A failing storage makes the server unready; housekeeping reads the switches again.
+        _ = try? await authority.loadSwitches()
         do throws(Problem) {
-            try await authority.loadSwitches()
             released = try await authority.recover { problem in
                 guard !readiness.isDamaged else { return }
                 logger.error(

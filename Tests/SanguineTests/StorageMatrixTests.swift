@@ -144,7 +144,7 @@ struct StorageMatrixTests {
         let row = try #require(matrix.rows.first)
         #expect(matrix.rows.count == 1 && row.standing == .declared)
         #expect(row.client.fresh == "5 min; 1 min to 9 min, adaptive")
-        #expect(row.readers.map(\.timeout) == ["8 s", "60 s"])
+        #expect(row.readers.map(\.timeout) == ["8 s", "1 min"])
         #expect(QueryDeclaration.conflict(in: [profile, patient]) == nil)
     }
 

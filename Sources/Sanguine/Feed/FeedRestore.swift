@@ -233,8 +233,8 @@ final class FeedRestore: Sendable {
     private func tell(_ news: RestoreNews.Change) {
         switch news {
         case .nothing: break
-        case .collections(let names): records.observers.changed(in: names)
-        case .everything: records.observers.changed(nil)
+        case .collections(let names): records.restored(in: names)
+        case .everything: records.restored(in: nil)
         }
     }
 

@@ -96,6 +96,17 @@ final class UserRecords: Sendable {
         observers.changed(keys)
     }
 
+    /// Notifies observers of records that a restore has made visible.
+    ///
+    /// - Parameter collections: Their collections; `nil` for all.
+    func restored(in collections: Set<String>?) {
+        guard let collections else { return notify(nil) }
+        if !collections.isDisjoint(with: ThreadContents.collections) {
+            threads?.changed(nil, in: self)
+        }
+        observers.changed(in: collections)
+    }
+
     /// Notifies observers of calls in threads that have changed.
     private func callsChanged(_ keys: Set<RecordKey>) {
         threads?.pending.reconcile(with: self)
@@ -591,7 +602,7 @@ extension UserRecords {
                 return true
             } ?? false
         }
-        if wasShown == true { observers.changed(nil) }
+        if wasShown == true { notify(nil) }
     }
 
     /// Whether the visible records are a complete state of the server, though perhaps old.

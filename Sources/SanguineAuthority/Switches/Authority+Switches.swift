@@ -44,9 +44,14 @@ extension Authority {
         )
     }
 
-    /// Serves the switches that the storage contains; called once at the start.
+    /// Serves the switches that the storage contains.
+    ///
+    /// Until this has succeeded, apps keep the switches that they have.
+    ///
+    /// - Throws: The problem of the storage; call it again later.
     package func loadSwitches() async throws(Problem) {
-        switches.restart(with: try await storedSwitches()?.numbered)
+        switches.forget()
+        switches.begin(with: try await storedSwitches()?.numbered)
     }
 
     /// The command that stores switches under the next number.

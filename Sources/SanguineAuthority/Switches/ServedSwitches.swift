@@ -15,6 +15,8 @@ package final class ServedSwitches: Sendable {
         var revision: Int64 = 0
         /// The value of the record.
         var value: [UInt8] = []
+        /// `false` while the storage cannot be read: apps keep the switches that they have.
+        var isKnown = true
     }
 
     package typealias Listener = @Sendable () -> Void
@@ -40,6 +42,9 @@ package final class ServedSwitches: Sendable {
     /// The revision of the current switches; 0 if there were never any.
     package var revision: Int64 { current.revision }
 
+    /// Whether the switches were read; see ``Authority/loadSwitches()``.
+    package var isKnown: Bool { current.isKnown }
+
     /// Calls the closure after each change, on the task that made it.
     package func onChange(_ listener: @escaping Listener) {
         guarded.withLock { $0.listeners.append(listener) }
@@ -51,20 +56,32 @@ package final class ServedSwitches: Sendable {
             revision: numbered.revision,
             value: ResponseEncoder.encode(numbered.json)
         )
-        replace(with: served) { $0 < served.revision }
+        replace(with: served) { $0.revision < served.revision }
+    }
+
+    /// Serves no switches until they are known.
+    func forget() { guarded.withLock { $0.served.isKnown = false } }
+
+    /// Serves what the storage contains, unless newer ones became known; `nil` for nothing.
+    func begin(with numbered: NumberedSwitches?) {
+        replace(with: Self.stored(numbered)) { !$0.isKnown }
     }
 
     /// Serves what the storage contains, which may be an older copy; `nil` for nothing.
     func restart(with numbered: NumberedSwitches?) {
-        let served = numbered.map {
-            Served(revision: $0.revision, value: ResponseEncoder.encode($0.json))
-        }
-        replace(with: served ?? Served()) { _ in true }
+        replace(with: Self.stored(numbered)) { _ in true }
     }
 
-    private func replace(with served: Served, if isWanted: (Int64) -> Bool) {
+    private static func stored(_ numbered: NumberedSwitches?) -> Served {
+        Served(
+            revision: numbered?.revision ?? 0,
+            value: numbered.map { ResponseEncoder.encode($0.json) } ?? []
+        )
+    }
+
+    private func replace(with served: Served, if isWanted: (Served) -> Bool) {
         let listeners = guarded.withLock { guarded -> [Listener] in
-            guard isWanted(guarded.served.revision) else { return [] }
+            guard isWanted(guarded.served) else { return [] }
             guarded.served = served
             return guarded.listeners
         }
@@ -81,6 +98,7 @@ package final class ServedSwitches: Sendable {
     /// - Returns: The change.
     func change(since: Int64, known: Int64?) -> FeedPage.Entry? {
         let served = current
+        guard served.isKnown else { return nil }
         let isOutdated = known.map { $0 != served.revision } ?? false
         // At the start, a known revision may be that of a lost history.
         guard isOutdated || since == 0 && served.revision > 0 else { return nil }

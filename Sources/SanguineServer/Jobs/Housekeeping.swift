@@ -4,8 +4,8 @@ import SanguineModel
 import ServiceLifecycle
 
 /// Performs periodic work: settles calls that ended while the storage failed, expires holds, wakes
-/// the delivery of e-mails, ends plans at their time, and deletes outdated data and the data of
-/// deleted accounts.
+/// the delivery of e-mails, ends plans at their time, reads the switches if that failed at the
+/// start, and deletes outdated data and the data of deleted accounts.
 struct Housekeeping: Service {
     /// The interval between checks of the holds; a hold expires about this much later, or more if
     /// many expire at once.
@@ -66,6 +66,7 @@ struct Housekeeping: Service {
                     try await authority.expireGrants()
                 }
                 await endPlans()
+                if !authority.switches.isKnown { _ = try? await authority.loadSwitches() }
                 if isSweepDue {
                     let dropped = await attempt("The cleanup failed") { () async throws(Problem) in
                         try await calls.sweep(limit: Self.sweepLimit)

@@ -7,7 +7,8 @@ import TestSupport
 
 @testable import SanguineCommand
 
-/// Calls in the threads of one account, from two devices and from other callers, while processes die.
+/// Calls in the threads of one account, from two devices and from other callers, while processes
+/// die.
 struct ThreadKillGame: Sendable {
     /// The process that is killed.
     enum Victim: Hashable, Sendable {

@@ -130,6 +130,20 @@ struct SwitchFeedTests {
         #expect(try await next.setSwitches(Switches()).revision == 2)
     }
 
+    @Test func `apps keep their switches while the storage cannot be read`() async throws {
+        let world = try await SyncWorld()
+        let head = try await world.pull().head
+        _ = try await world.authority.setSwitches(Self.switches)
+        let switches = world.authority.switches
+
+        switches.forget()
+
+        #expect(switches.change(since: head, known: 0) == nil)
+        #expect(switches.change(since: 0, known: 1) == nil)
+        try await world.authority.loadSwitches()
+        #expect(switches.change(since: head, known: 0) != nil)
+    }
+
     @Test func `listeners are notified of a change`() async throws {
         let world = try await SyncWorld()
         let overview = try await confirmation { changed in
