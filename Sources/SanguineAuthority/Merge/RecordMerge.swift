@@ -28,6 +28,8 @@ struct RecordMerge {
     private(set) var records = 0
     /// The number of files that were moved.
     private(set) var blobs = 0
+    /// The number of messages in each thread that a message of the same call replaced.
+    private var replaced: [RecordID: Int] = [:]
     /// The records that both sides have.
     private(set) var conflicts: [MergePreview.Conflict] = []
 
@@ -52,12 +54,21 @@ struct RecordMerge {
     /// - Throws: the storage's error.
     mutating func moveRecords() throws {
         var last: Int64 = 0
+        // After their messages, which they count.
+        var threads: [RecordRow] = []
         while true {
             let rows = try reader.liveRecords(of: guest, after: last, limit: Self.page)
-            for row in rows { try move(row) }
+            for row in rows {
+                if row.name.collection == ChatThread.collection.name {
+                    threads.append(row)
+                } else {
+                    try move(row)
+                }
+            }
             guard rows.count == Self.page, let seq = rows.last?.seq else { break }
             last = seq
         }
+        for row in threads { try move(row) }
         for row in try reader.tombstones(of: guest, limit: .max) {
             changes.append(.delete(.record(row.name)))
         }
@@ -96,6 +107,7 @@ struct RecordMerge {
                     kept: isKept ? .guest : .account
                 )
             )
+            count(isKept ? old : row)
             if let joined = try joined(row, old, isKept: isKept) {
                 new = isKept ? new : old
                 new.value = joined
@@ -138,6 +150,15 @@ struct RecordMerge {
         )
     }
 
+    /// Counts a message that is not kept.
+    private mutating func count(_ row: RecordRow) {
+        guard row.name.collection == ChatMessage.collection.name, row.isLive,
+            let message = try? RecordValue(json: Data(row.value))
+                .record(ChatMessage.self, id: row.name.id)
+        else { return }
+        replaced[message.thread, default: 0] += 1
+    }
+
     /// Returns the value of a thread that consists of those of both sides; `nil` for other records.
     ///
     /// The title, the area and the settings are those of one side; but a title of the user replaces
@@ -157,7 +178,7 @@ struct RecordMerge {
             value = try value.setting("title", to: .string(title))
                 .setting("titleSource", to: .string(ChatThread.TitleSource.own.rawValue))
         }
-        let messages = both.reduce(0) { $0 + $1.messages }
+        let messages = both.reduce(-replaced[row.name.id, default: 0]) { $0 + $1.messages }
         let last = both.reduce(0) { $0 + $1.lastPosition }
         let at = max(both[0].lastMessageAt, both[1].lastMessageAt)
         return Array(

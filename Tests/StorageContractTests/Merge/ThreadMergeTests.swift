@@ -142,6 +142,26 @@ struct ThreadMergeTests {
         }
     }
 
+    // An app may derive a key, such as that of the reading of a day.
+    @Test(arguments: StorageDriver.allCases)
+    func `a joined thread counts the messages of a call that both sides made once`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            let world = MergeWorld(over: storage)
+            let (guest, account) = (try await world.guest(1), try await world.registered(1))
+            let both = Identifier(at: world.clock.now())
+            for key in ["today", "a"] { try await ask(world, account, key, in: both) }
+            for key in ["today", "g"] { try await ask(world, guest, key, in: both) }
+            _ = try await world.authority.merge(guest, into: account.account)
+
+            #expect(try await count(world, account, "$messages") == 6)
+            let thread = try await world.authority.thread(RecordID(both), of: account.account)
+            #expect(thread?.messages == 6 && thread?.lastPosition == 8)
+            try await world.checkCounts(account)
+        }
+    }
+
     @Test(arguments: StorageDriver.allCases, [true, false])
     func `a thread that one side deleted goes on if the other side has it`(
         driver: StorageDriver,
