@@ -12,6 +12,7 @@ import SanguineModel
 struct RecordMerge {
     /// The number of records that are read at a time.
     private static let page = 512
+    private static let ofThreads = [ChatThread.collection.name, ChatMessage.collection.name]
 
     private let guest: Identifier
     private let account: Identifier
@@ -99,7 +100,9 @@ struct RecordMerge {
         if new.name != row.name { changes.append(.delete(.record(row.name))) }
         new.value = try placed(row)
         if let old {
-            let isKept = guestWins(row, over: old, by: collection?.onMerge ?? .newer)
+            // A thread that the account has deleted goes on with the guest's messages.
+            let isRevived = !old.isLive && Self.ofThreads.contains(row.name.collection)
+            let isKept = isRevived || guestWins(row, over: old, by: collection?.onMerge ?? .newer)
             conflicts.append(
                 MergePreview.Conflict(
                     collection: row.name.collection,
