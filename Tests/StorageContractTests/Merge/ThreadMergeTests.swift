@@ -105,7 +105,7 @@ struct ThreadMergeTests {
             sequence: 1,
             lane: "main",
             mutator: mutator,
-            arguments: arguments
+            arguments: .object(arguments)
         )
         #expect(try await world.push(who, [operation]).results.map(\.status) == [.applied])
     }
