@@ -329,13 +329,17 @@ struct ThreadContractTests {
         }
     }
 
-    private func delete(_ world: MergeWorld, _ who: Identity) async throws {
+    private func delete(
+        _ world: MergeWorld,
+        _ who: Identity,
+        _ thread: String = Self.thread.description
+    ) async throws {
         let operation = PushedOperation(
             id: Identifier(at: world.clock.now()),
             sequence: 1,
             lane: "main",
             mutator: DeleteThread.name,
-            arguments: ["id": .string(Self.thread.description)]
+            arguments: ["id": .string(thread)]
         )
         let results = try await world.push(who, [operation]).results
         #expect(results.map(\.status) == [.applied])
@@ -384,6 +388,44 @@ struct ThreadContractTests {
             #expect(try await messages(world, who).isEmpty)
             #expect(try await world.authority.balance(who.account).held == 0)
             _ = try await start(world, who, "k", in: Identifier(at: world.clock.now()))
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a thread is read and deleted by its id in upper case`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let upper = Self.thread.description.uppercased()
+            let id = try #require(RecordID(upper))
+            _ = try await settle(world, try await start(world, who, "k"))
+            for order in [nil, "order", "-order"] {
+                let request = Authority.RecordsRequest(
+                    where: ["thread": .string(upper)],
+                    order: order
+                )
+                let page = try await world.authority.records(
+                    in: "$messages",
+                    for: who.account,
+                    request
+                )
+                #expect(page.items.count == 2, "\(order ?? "-")")
+            }
+            let one = try await world.authority.record(id, in: "$threads", for: who.account)
+            #expect(one.id == RecordID(Self.thread))
+            let byID = Authority.RecordsRequest(ids: [id])
+            let found = try await world.authority.records(in: "$threads", for: who.account, byID)
+            #expect(found.items.count == 1)
+
+            try await delete(world, who, upper)
+            #expect(try await thread(world, who) == nil)
+            _ = try await world.authority.removeDeletedThreads()
+            #expect(try await messages(world, who).isEmpty)
+
+            let other = try await world.guest(2)
+            try await delete(world, other, upper)
+            #expect(try await refusal(world, other, "late", Self.thread)?.code == .notFound)
         }
     }
 

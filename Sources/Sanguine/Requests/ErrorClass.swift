@@ -87,6 +87,7 @@ enum ErrorTable {
         .notFound: .gone,
         .methodNotAllowed: .defect,
         .operationInProgress: .waits,
+        .preconditionFailed: .refused,
         .callCancelled: .refused,
         .holdSettled: .refused,
         .purchaseTaken: .refused,

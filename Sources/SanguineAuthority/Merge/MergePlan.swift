@@ -69,7 +69,7 @@ struct MergePlan {
         try moveRecords(theirs, own, settings, loaded, reader)
         takePlan()
         let holds = moveQuotas(theirs, own, quotas, loaded)
-        moveDocuments(theirs, own)
+        try moveDocuments(theirs, own, reader)
         moveTokens()
         changes += holds.map { .put(.hold($0)) }
         changes.append(.rehome(Rehoming(of: guest.id, to: account.id, head: head)))
@@ -95,6 +95,7 @@ struct MergePlan {
                 """
             )
         }
+        try checkThreads(theirs, own, reader)
         // Its end would be stored under the account's operation.
         for key in theirs.runningKeys where try reader.hasOperation(account.id, key: key) {
             throw Problem(
@@ -105,6 +106,26 @@ struct MergePlan {
                 """,
                 retryAfter: 1
             )
+        }
+    }
+
+    /// Refuses a merge while messages of a deleted thread remain that would become messages of the
+    /// other side's thread.
+    private func checkThreads(
+        _ theirs: OwnedRows,
+        _ own: OwnedRows,
+        _ reader: any RecordReader
+    ) throws {
+        for (rows, other) in [(theirs.documents, account.id), (own.documents, guest.id)] {
+            for row in rows where row.kind == .threadRemoval {
+                let removal = try ThreadRemoval(row)
+                guard try hasThread(removal.thread, other, reader) else { continue }
+                throw Problem(
+                    .operationInProgress,
+                    "Merge again after 'Retry-After': a deleted thread is being removed.",
+                    retryAfter: 1
+                )
+            }
         }
     }
 
@@ -217,14 +238,36 @@ struct MergePlan {
         )
     }
 
-    private mutating func moveDocuments(_ theirs: OwnedRows, _ own: OwnedRows) {
+    private mutating func moveDocuments(
+        _ theirs: OwnedRows,
+        _ own: OwnedRows,
+        _ reader: any RecordReader
+    ) throws {
+        // A thread that one side deleted goes on if the other side has it.
+        for row in own.documents where row.kind == .deletedThread {
+            let deleted = try DeletedThread(row)
+            if try hasThread(deleted.thread, guest.id, reader) { changes.append(.delete(row.key)) }
+        }
         for row in theirs.documents where row.mergeFate != .stays {
             changes.append(.delete(row.key))
             guard row.mergeFate == .moves else { continue }
+            if row.kind == .deletedThread {
+                let deleted = try DeletedThread(row)
+                if try hasThread(deleted.thread, account.id, reader) { continue }
+            }
             let new = row.rehomed(from: guest.id, to: account.id)
             let known = own.documents.first { $0.key == new.key }
             changes.append(.put(.document(known?.merged(with: new) ?? new)))
         }
+    }
+
+    private func hasThread(
+        _ id: RecordID,
+        _ account: Identifier,
+        _ reader: any RecordReader
+    ) throws -> Bool {
+        let name = RecordName(ChatThread.collection.name, in: account, id)
+        return try reader.record(name)?.isLive ?? false
     }
 
     private mutating func moveTokens() {

@@ -7,9 +7,12 @@ import SanguineModel
 /// 1. Each moved record has a number of its own in the account's feed, so that a page of the feed
 ///    can end after any of them.
 /// 2. `feed` counts the account's records, tombstones and bytes as they will be stored.
+/// 3. A thread that both sides have becomes one thread: the guest's messages follow those of the
+///    account, so that no two messages have one position.
 struct RecordMerge {
     /// The number of records that are read at a time.
     private static let page = 512
+    private static let ofThreads = [ChatThread.collection.name, ChatMessage.collection.name]
 
     private let guest: Identifier
     private let account: Identifier
@@ -26,6 +29,8 @@ struct RecordMerge {
     private(set) var records = 0
     /// The number of files that were moved.
     private(set) var blobs = 0
+    /// The number of messages in each thread that a message of the same call replaced.
+    private var replaced: [RecordID: Int] = [:]
     /// The records that both sides have.
     private(set) var conflicts: [MergePreview.Conflict] = []
 
@@ -50,12 +55,21 @@ struct RecordMerge {
     /// - Throws: the storage's error.
     mutating func moveRecords() throws {
         var last: Int64 = 0
+        // After their messages, which they count.
+        var threads: [RecordRow] = []
         while true {
             let rows = try reader.liveRecords(of: guest, after: last, limit: Self.page)
-            for row in rows { try move(row) }
+            for row in rows {
+                if row.name.collection == ChatThread.collection.name {
+                    threads.append(row)
+                } else {
+                    try move(row)
+                }
+            }
             guard rows.count == Self.page, let seq = rows.last?.seq else { break }
             last = seq
         }
+        for row in threads { try move(row) }
         for row in try reader.tombstones(of: guest, limit: .max) {
             changes.append(.delete(.record(row.name)))
         }
@@ -84,8 +98,11 @@ struct RecordMerge {
         let old = new.name == row.name ? nil : try reader.record(new.name)
         var unindexed = entries(of: row, in: collection)
         if new.name != row.name { changes.append(.delete(.record(row.name))) }
+        new.value = try placed(row)
         if let old {
-            let isKept = guestWins(row, over: old, by: collection?.onMerge ?? .newer)
+            // A thread that the account has deleted goes on with the guest's messages.
+            let isRevived = !old.isLive && Self.ofThreads.contains(row.name.collection)
+            let isKept = isRevived || guestWins(row, over: old, by: collection?.onMerge ?? .newer)
             conflicts.append(
                 MergePreview.Conflict(
                     collection: row.name.collection,
@@ -93,7 +110,11 @@ struct RecordMerge {
                     kept: isKept ? .guest : .account
                 )
             )
-            guard isKept else {
+            count(isKept ? old : row)
+            if let joined = try joined(row, old, isKept: isKept) {
+                new = isKept ? new : old
+                new.value = joined
+            } else if !isKept {
                 changes += unindexed.map(Change.unindex)
                 return
             }
@@ -109,6 +130,65 @@ struct RecordMerge {
         feed.tombstones -= old?.isLive == false ? 1 : 0
         feed.bytes += new.storedBytes - (old?.storedBytes ?? 0)
         records += 1
+    }
+
+    /// Returns the value of a record of the guest, with a place behind the account's messages if it
+    /// is a message of a thread that the account has as well.
+    private func placed(_ row: RecordRow) throws -> [UInt8] {
+        guard row.name.collection == ChatMessage.collection.name else { return row.value }
+        let value = RecordValue(json: Data(row.value))
+        guard let message = try? value.record(ChatMessage.self, id: row.name.id) else {
+            return row.value
+        }
+        let name = RecordName(ChatThread.collection.name, in: account, message.thread)
+        guard let thread = try reader.record(name), thread.isLive,
+            let last = try? RecordValue(json: Data(thread.value))
+                .record(ChatThread.self, id: message.thread).lastPosition
+        else { return row.value }
+        let position = last + message.position
+        let order = ChatMessage.order(of: message.thread, at: position)
+        return Array(
+            try value.setting("position", to: .integer(Int64(position)))
+                .setting(ChatMessage.byOrder.field, to: .string(order)).json()
+        )
+    }
+
+    /// Counts a message that is not kept.
+    private mutating func count(_ row: RecordRow) {
+        guard row.name.collection == ChatMessage.collection.name, row.isLive,
+            let message = try? RecordValue(json: Data(row.value))
+                .record(ChatMessage.self, id: row.name.id)
+        else { return }
+        replaced[message.thread, default: 0] += 1
+    }
+
+    /// Returns the value of a thread that consists of those of both sides; `nil` for other records.
+    ///
+    /// The title, the area and the settings are those of one side; but a title of the user replaces
+    /// one that a function made.
+    private func joined(
+        _ row: RecordRow,
+        _ old: RecordRow,
+        isKept: Bool
+    ) throws -> [UInt8]? {
+        guard row.name.collection == ChatThread.collection.name, old.isLive else { return nil }
+        let (theirs, own) = (RecordValue(json: Data(row.value)), RecordValue(json: Data(old.value)))
+        let both = [theirs, own].compactMap { try? $0.record(ChatThread.self, id: row.name.id) }
+        guard both.count == 2 else { return nil }
+        var value = isKept ? theirs : own
+        let (kept, other) = isKept ? (both[0], both[1]) : (both[1], both[0])
+        if let title = other.title, kept.titleSource != .own, other.titleSource == .own {
+            value = try value.setting("title", to: .string(title))
+                .setting("titleSource", to: .string(ChatThread.TitleSource.own.rawValue))
+        }
+        let messages = both.reduce(-replaced[row.name.id, default: 0]) { $0 + $1.messages }
+        let last = both.reduce(0) { $0 + $1.lastPosition }
+        let at = max(both[0].lastMessageAt, both[1].lastMessageAt)
+        return Array(
+            try value.setting("messages", to: .integer(Int64(messages)))
+                .setting("lastPosition", to: .integer(Int64(last)))
+                .setting(ChatThread.byLastMessage.field, to: at.json).json()
+        )
     }
 
     private func guestWins(

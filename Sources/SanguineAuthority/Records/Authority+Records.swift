@@ -49,6 +49,7 @@ extension Authority {
     ) async throws(Problem) -> ListPage<RecordChange> {
         let collection = try collection(name)
         let scope = collection.scope(of: account)
+        let request = request.ofThreads(in: name)
         if let ids = request.ids {
             return try await records(ids, request, collection, in: scope)
         }
@@ -94,7 +95,8 @@ extension Authority {
         for account: Identifier
     ) async throws(Problem) -> RecordChange {
         let scope = try collection(name).scope(of: account)
-        let key = RecordName(name, in: scope, id)
+        let isThread = name == ChatThread.collection.name
+        let key = RecordName(name, in: scope, isThread ? id.ofThread : id)
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load([.record(key)])
         }
@@ -188,6 +190,22 @@ extension RecordQuery {
         let parts = [collection, order ?? "", "\(isDescending)"] + conditions
         let digest = Fingerprint("records", parts.joined(separator: " ")).bytes.prefix(12)
         return "records.\(Base64URL.encode(digest))"
+    }
+}
+
+extension Authority.RecordsRequest {
+    /// Returns the request with ids of threads as they are stored.
+    fileprivate func ofThreads(in collection: String) -> Self {
+        var request = self
+        let field = ChatMessage.byThread.field
+        if collection == ChatThread.collection.name {
+            request.ids = ids?.map(\.ofThread)
+        } else if collection == ChatMessage.collection.name,
+            let id = conditions[field]?.string.flatMap({ RecordID($0) })
+        {
+            request.conditions[field] = .string(id.ofThread.text)
+        }
+        return request
     }
 }
 

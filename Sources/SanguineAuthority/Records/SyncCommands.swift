@@ -238,7 +238,7 @@ struct PushDraft {
             apply(edits)
             // A call that begins the thread may still be on its way.
             if edits.isEmpty, let deletion = try? operation.mutation.get() as? DeleteThread {
-                forget(source.name(of: deletion.id, in: ChatThread.collection))
+                forget(source.name(of: deletion.id.ofThread, in: ChatThread.collection))
             }
             remember(operation, .pushed(head: balance.head, refusal: nil))
             return PushResult(id: operation.id, status: .applied, head: balance.head)

@@ -14,7 +14,11 @@ extension Authority {
     /// Returns the current switches.
     package func switchesOverview() async throws(Problem) -> SwitchesOverview {
         let document = try await storedSwitches()
-        return SwitchesOverview(
+        return Self.overview(document)
+    }
+
+    private static func overview(_ document: SwitchesDocument?) -> SwitchesOverview {
+        SwitchesOverview(
             revision: document?.revision ?? 0,
             switches: document?.switches ?? Switches().json,
             changedAt: document?.changedAt
@@ -28,20 +32,20 @@ extension Authority {
     ///
     /// - Parameters:
     ///   - switches: The switches.
+    ///   - tags: The entity tags of the switches that are to be replaced (`If-Match`); `nil` for
+    ///     any. So two administrators do not undo each other's changes.
     ///   - note: The entry of the audit log.
     /// - Returns: The switches with their new number.
-    /// - Throws: The problem of the storage.
+    /// - Throws: `precondition_failed` for switches with another tag, or the problem of the
+    ///   storage.
     package func setSwitches(
         _ switches: Switches,
+        replacing tags: String? = nil,
         by note: AuditNote? = nil
     ) async throws(Problem) -> SwitchesOverview {
-        let document = try await perform(switchesCommand(switches), by: note)
+        let document = try await perform(switchesCommand(switches, replacing: tags), by: note)
         self.switches.serve(document.numbered)
-        return SwitchesOverview(
-            revision: document.revision,
-            switches: document.switches,
-            changedAt: document.changedAt
-        )
+        return Self.overview(document)
     }
 
     /// Serves the switches that the storage contains.
@@ -55,11 +59,25 @@ extension Authority {
     }
 
     /// The command that stores switches under the next number.
-    func switchesCommand(_ switches: Switches) -> Command<SwitchesDocument> {
+    ///
+    /// Its precondition is checked in the transaction.
+    func switchesCommand(
+        _ switches: Switches,
+        replacing tags: String? = nil
+    ) -> Command<SwitchesDocument> {
         let now = clock.now()
         let key = SwitchesDocument.key(SwitchesDocument.name)
         return Command(keys: [key]) { loaded throws(Problem) in
             let last = try loaded.document(SwitchesDocument.self, SwitchesDocument.name)
+            if let tags {
+                let tag = WireResponse.tag(of: ResponseEncoder.encode(Self.overview(last)))
+                guard WireResponse.matches(tags, tag) else {
+                    throw Problem(
+                        .preconditionFailed,
+                        "Read the switches again: they have changed since."
+                    )
+                }
+            }
             let document = SwitchesDocument(
                 revision: (last?.revision ?? 0) + 1,
                 switches: switches.json,

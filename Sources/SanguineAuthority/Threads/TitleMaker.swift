@@ -76,17 +76,25 @@ struct TitleMaker: Sendable {
 
     /// Returns the title that an output contains, or `nil` if it contains none.
     ///
-    /// Models often put a title in quotation marks, or add lines.
+    /// Models often put a title in quotation marks, or add lines. What a title may not contain,
+    /// such as a tab, is replaced by a space, and a title that is too long is shortened: it was
+    /// paid for.
     static func title(_ output: String) -> String? {
         let marks = CharacterSet.whitespacesAndNewlines
             .union(CharacterSet(charactersIn: "\"“”„«»'*#"))
-        let line = output.split(whereSeparator: \.isNewline).lazy
-            .map { $0.trimmingCharacters(in: marks) }.first { !$0.isEmpty }
         let range = ThreadLimits.titleCharacters
-        guard let title = line.map({ String($0.prefix(range.upperBound)) }),
-            title.isPlainText(of: range)
-        else { return nil }
-        return title
+        let title = output.split(whereSeparator: \.isNewline).lazy
+            .map { line in
+                // A title refuses the same characters.
+                let plain = line.prefix(Self.characters).map {
+                    String($0).isPlainText(of: 1...16) ? $0 : " "
+                }
+                return String(plain).trimmingCharacters(in: marks)
+            }
+            .first { !$0.isEmpty }
+        guard var title = title.map({ String($0.prefix(range.upperBound)) }) else { return nil }
+        while !title.isEmpty, !title.isPlainText(of: range) { title.removeLast() }
+        return title.isEmpty ? nil : title
     }
 
     /// The number of messages of a thread after which no title is made any more.

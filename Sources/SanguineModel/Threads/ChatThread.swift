@@ -82,3 +82,10 @@ extension ChatThread {
     /// The index by the area.
     public static let byArea = RecordIndex<ChatThread, String>("area")
 }
+
+extension RecordID {
+    /// The id of a thread as it is stored: a UUID in lower case.
+    ///
+    /// A call may name its thread in either case, and some systems create UUIDs in upper case.
+    package var ofThread: RecordID { Identifier(text).map { RecordID($0) } ?? self }
+}

@@ -27,12 +27,15 @@ enum MessageText {
     static func prefix(_ text: String, bytes: Int) -> String {
         var left = bytes
         var end = text.startIndex
-        for index in text.unicodeScalars.indices {
-            left -= cost(of: text.unicodeScalars[index])
-            if left < 0 { return String(text[..<end]) }
-            let next = text.unicodeScalars.index(after: index)
-            // A character of several scalars is not split.
-            if next.samePosition(in: text) != nil { end = next }
+        // Character by character: to ask of each scalar whether a character ends there takes a time
+        // that is quadratic in the length of a character.
+        while end < text.endIndex {
+            let next = text.index(after: end)
+            for scalar in text.unicodeScalars[end..<next] {
+                left -= cost(of: scalar)
+                if left < 0 { return String(text[..<end]) }
+            }
+            end = next
         }
         return text
     }

@@ -10,7 +10,7 @@ public struct RenameThread: RecordMutation, SystemMutation, Hashable {
     public static let name = "thread.rename"
     /// The thread's id.
     public let id: RecordID
-    /// The title: 1 to 200 printable characters.
+    /// The title: 1 to 200 printable characters, not only spaces.
     public let title: String
 
     /// Creates the operation.
@@ -22,12 +22,12 @@ public struct RenameThread: RecordMutation, SystemMutation, Hashable {
     /// Sets the title.
     public func apply(to records: inout Records) throws {
         let range = ThreadLimits.titleCharacters
-        guard title.isPlainText(of: range) else {
+        guard title.isPlainText(of: range), title.contains(where: { !$0.isWhitespace }) else {
             throw Refusal(
                 .invalidContent,
                 """
                 Set the title of a thread to \(range.lowerBound) to \(range.upperBound) printable \
-                characters.
+                characters, not only spaces.
                 """
             )
         }
@@ -110,13 +110,13 @@ public struct DeleteThread: RecordMutation, SystemMutation, Hashable {
 
     /// Deletes the thread.
     public func apply(to records: inout Records) throws {
-        records.delete(ChatThread.self, id)
+        records.delete(ChatThread.self, id.ofThread)
     }
 }
 
 extension Records {
     fileprivate mutating func thread(_ id: RecordID) throws -> ChatThread {
-        if let thread = get(ChatThread.self, id) { return thread }
+        if let thread = get(ChatThread.self, id.ofThread) { return thread }
         throw Refusal(.notFound, "Name a thread of the account: '\(id)' is not one.")
     }
 }

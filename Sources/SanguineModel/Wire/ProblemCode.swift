@@ -69,6 +69,8 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let methodNotAllowed = Self(rawValue: "method_not_allowed")
     /// 409: the first request with this key is still running.
     public static let operationInProgress = Self(rawValue: "operation_in_progress")
+    /// 412: the resource has changed since its entity tag in `If-Match` was read.
+    public static let preconditionFailed = Self(rawValue: "precondition_failed")
     /// 409: the caller cancelled the call; `charged` contains its cost.
     public static let callCancelled = Self(rawValue: "call_cancelled")
     /// 409: the hold was settled differently before.
@@ -226,6 +228,7 @@ extension ProblemCode {
         .notFound: (404, "There is no such resource."),
         .methodNotAllowed: (405, "The resource does not support the method."),
         .operationInProgress: (409, "The operation is still running."),
+        .preconditionFailed: (412, "The resource has changed."),
         .callCancelled: (409, "The call was cancelled."),
         .holdSettled: (409, "The hold is already settled."),
         .purchaseTaken: (409, "The purchase belongs to another account."),

@@ -43,7 +43,11 @@ struct AdminSwitchRoutes: Sendable {
             \(switches.mutations.count) mutations
             """
         let note = by.note("config.replace", nil, body.reason, detail)
-        let overview = try await authority.setSwitches(switches, by: note)
+        let overview = try await authority.setSwitches(
+            switches,
+            replacing: request.headers[.ifMatch],
+            by: note
+        )
         return Response(.changed(overview, head: nil))
     }
 

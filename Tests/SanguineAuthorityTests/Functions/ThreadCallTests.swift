@@ -300,6 +300,10 @@ struct ThreadCallTests {
 
     @Test(arguments: [
         ("“Venus”", "Venus"), ("\n ## Venus rising\nmore", "Venus rising"), ("  \n\"\"", nil),
+        ("Love\tand\u{0} career", "Love and  career"), ("\u{202E}", nil),
+        ("A family: 👨‍👩‍👧‍👦", "A family: 👨‍👩‍👧‍👦"),
+        (String(repeating: "👨‍👩‍👧‍👦", count: 300), String(repeating: "👨‍👩‍👧‍👦", count: 64)),
+        (String(repeating: "é", count: 300), String(repeating: "é", count: 200)),
     ])
     func `a title is the first line of an output, without marks`(output: String, title: String?) {
         #expect(TitleMaker.title(output) == title)

@@ -35,6 +35,18 @@ struct ChatMessageTests {
         #expect(message.text.utf8.count <= ThreadLimits.textBytes)
     }
 
+    @Test func `a text of one endless character takes no more time than another text`() {
+        let marks = String(repeating: "\u{301}", count: 12_000)
+        let clock = ContinuousClock()
+        var kept = ""
+        let time = clock.measure { kept = message(.string("a" + marks)).text }
+        #expect(kept.unicodeScalars.count == 12_001)
+        // It took a minute when it was quadratic, and takes about a millisecond.
+        #expect(time < .seconds(5))
+        let long = message(.string("a" + marks + marks))
+        #expect(long.isCut && long.text.isEmpty)
+    }
+
     @Test(arguments: ["a", "\"", "\u{1}", "\n", "é"])
     func `the longest message fits in a record`(_ character: String) throws {
         let text = String(repeating: character, count: 70_000)

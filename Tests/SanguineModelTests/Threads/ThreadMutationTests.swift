@@ -68,9 +68,19 @@ struct ThreadMutationTests {
         #expect(record.lastMessageAt < record.updatedAt)
     }
 
-    @Test(arguments: ["", "a\nb", String(repeating: "a", count: 201)])
+    @Test(arguments: ["", " ", "\u{A0} \u{3000}", "a\nb", String(repeating: "a", count: 201)])
     func `a title is 1 to 200 printable characters`(_ title: String) {
         #expect(refusal(RenameThread(thread, to: title), on: stored())?.code == .invalidContent)
+    }
+
+    // A call may name its thread in either case, and `uuidgen` and `UUID()` print upper case.
+    @Test func `a thread is found by its id in upper case`() throws {
+        let upper = try #require(RecordID(thread.text.uppercased()))
+        #expect(try changed(RenameThread(upper, to: "Venus"), on: stored()).title == "Venus")
+        #expect(try changed(ChangeThread(upper, area: "love"), on: stored()).area == "love")
+        let changes = try run(DeleteThread(upper), on: stored())
+        #expect(changes.count == 1 && changes[key] == .some(nil))
+        #expect(RecordID("a note")?.ofThread.text == "a note")
     }
 
     @Test func `renaming a missing thread is refused`() {

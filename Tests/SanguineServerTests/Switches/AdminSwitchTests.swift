@@ -39,6 +39,29 @@ struct AdminSwitchTests {
         }
     }
 
+    @Test func `switches that changed since they were read are not replaced`() async throws {
+        try await LiveServer.with { server in
+            let authority = server.authority
+            let read = try await authority.switchesOverview()
+            let tag = WireResponse.tag(of: ResponseEncoder.encode(read))
+            var mine = Switches()
+            mine.mutations["like"] = .init(optimism: false)
+            _ = try await authority.setSwitches(mine, replacing: "\"other\", \(tag)")
+            for (tags, status) in [(tag, 412), ("\"other\"", 412), ("*", 200)] {
+                let answer = try await server.send(
+                    "PUT",
+                    Self.path,
+                    Self.body,
+                    headers: ["If-Match": tags],
+                    toAdmin: true
+                )
+                #expect(answer.status == status, "\(tags)")
+                if status == 412 { #expect(answer.code == "precondition_failed") }
+            }
+            #expect(authority.switches.revision == 2)
+        }
+    }
+
     @Test(arguments: [
         #"{"switches":{"queries":{"a":{"timeout":90}}},"reason":"a"}"#,
         #"{"switches":{"functions":{"echoo":{"timeout":90}}},"reason":"a"}"#,

@@ -93,4 +93,105 @@ struct ThreadMergeTests {
             try await world.checkCounts(account)
         }
     }
+
+    private func push(
+        _ world: MergeWorld,
+        _ who: Identity,
+        _ mutator: String,
+        _ arguments: [String: JSONValue]
+    ) async throws {
+        let operation = PushedOperation(
+            id: Identifier(at: world.clock.now()),
+            sequence: 1,
+            lane: "main",
+            mutator: mutator,
+            arguments: .object(arguments)
+        )
+        #expect(try await world.push(who, [operation]).results.map(\.status) == [.applied])
+    }
+
+    // An app may use a fixed id for a thread that each user has.
+    @Test(arguments: StorageDriver.allCases)
+    func `a thread of both sides becomes one, with the guest's messages behind the account's`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            let world = MergeWorld(over: storage)
+            let (guest, account) = (try await world.guest(1), try await world.registered(1))
+            let both = Identifier(at: world.clock.now())
+            for key in ["a", "b"] { try await ask(world, account, key, in: both) }
+            for key in ["g", "h"] { try await ask(world, guest, key, in: both) }
+            let id = JSONValue.string(both.description)
+            try await push(world, guest, RenameThread.name, ["id": id, "title": "Mine"])
+            _ = try await world.authority.merge(guest, into: account.account)
+
+            let history = ThreadHistory(authority: world.authority)
+            let last = try await history.last(20, of: RecordID(both), account.account)
+            let messages = Array(last.reversed())
+            #expect(messages.map(\.position) == Array(1...8))
+            #expect(messages.compactMap(\.call) == ["a", "a", "b", "b", "g", "g", "h", "h"])
+            let thread = try await world.authority.thread(RecordID(both), of: account.account)
+            #expect(thread?.messages == 8 && thread?.lastPosition == 8)
+            #expect(thread?.title == "Mine")
+            try await ask(world, account, "next", in: both)
+            let rules = HistoryRules(tokens: 4_000, messages: 40)
+            let context = try await history.context(of: both, account.account, rules)
+            #expect(context.count == 10)
+            try await world.checkSums()
+            try await world.checkCounts(account)
+        }
+    }
+
+    // An app may derive a key, such as that of the reading of a day.
+    @Test(arguments: StorageDriver.allCases)
+    func `a joined thread counts the messages of a call that both sides made once`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            let world = MergeWorld(over: storage)
+            let (guest, account) = (try await world.guest(1), try await world.registered(1))
+            let both = Identifier(at: world.clock.now())
+            for key in ["today", "a"] { try await ask(world, account, key, in: both) }
+            for key in ["today", "g"] { try await ask(world, guest, key, in: both) }
+            _ = try await world.authority.merge(guest, into: account.account)
+
+            #expect(try await count(world, account, "$messages") == 6)
+            let thread = try await world.authority.thread(RecordID(both), of: account.account)
+            #expect(thread?.messages == 6 && thread?.lastPosition == 8)
+            try await world.checkCounts(account)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases, [true, false])
+    func `a thread that one side deleted goes on if the other side has it`(
+        driver: StorageDriver,
+        isDeletedByGuest: Bool
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            let world = MergeWorld(over: storage)
+            let (guest, account) = (try await world.guest(1), try await world.registered(1))
+            let both = Identifier(at: world.clock.now())
+            try await ask(world, account, "a", in: both)
+            try await ask(world, guest, "g", in: both)
+            let id = JSONValue.string(both.description)
+            let side = isDeletedByGuest ? guest : account
+            try await push(world, side, DeleteThread.name, ["id": id])
+
+            // The messages that are to be removed must not become those of the other thread.
+            let refusal = await world.refusal { () async throws(Problem) in
+                _ = try await world.authority.merge(guest, into: account.account)
+            }
+            #expect(refusal?.code == .operationInProgress && refusal?.retryAfter == 1)
+            _ = try await world.authority.removeDeletedThreads()
+            _ = try await world.authority.merge(guest, into: account.account)
+
+            #expect(try await count(world, account, "$threads") == 1)
+            #expect(try await count(world, account, "$messages") == 2)
+            try await ask(world, account, "next", in: both)
+            _ = try await world.authority.removeDeletedThreads()
+            #expect(try await count(world, account, "$messages") == 4)
+            try await world.checkSums()
+            try await world.checkCounts(account)
+        }
+    }
 }
