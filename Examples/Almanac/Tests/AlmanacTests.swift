@@ -27,6 +27,12 @@ struct AlmanacTests {
             let uncached = [UseTools.name, Predict.name, ExplainMatch.name, DeliverFeedback.name]
             let others = rows.filter { uncached.contains($0.name) }
             #expect(others.map(\.client.tier) == ["none", "none", "none", "none"])
+            // Questions and matches are kept in threads and records, which the client mirrors.
+            let kept = [Predict.name, ExplainMatch.name, Match.collection.name].compactMap { name in
+                rows.first { $0.name == name }
+            }
+            #expect(kept.map(\.server.history) == ["threads", "threads", "records"])
+            #expect(kept.map(\.client.history) == ["mirror", "mirror", "mirror"])
             printFigure("C1", ours: "\(declared) of \(rows.count) printed rows are declared")
             client.close()
         }

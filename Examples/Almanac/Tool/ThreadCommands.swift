@@ -85,7 +85,7 @@ extension AlmanacTool {
             let text = text
             try await options.withApp { app in
                 try await app.update()
-                for result in try await app.client.threads.search(prefix: text).results {
+                for result in try await app.found(text) {
                     let found = result.message?.text ?? result.thread.title ?? ""
                     try say("\(result.thread.id) \(found)")
                 }
@@ -126,6 +126,16 @@ extension App {
         } catch {
             guard case .transport = error else { throw error }
         }
+    }
+
+    /// Returns the results of a search, once the index is complete, or after two seconds.
+    fileprivate func found(_ text: String) async throws -> [ThreadSearch.Result] {
+        var search = try await client.threads.search(prefix: text)
+        for _ in 0..<40 where !search.isComplete {
+            try await ContinuousClock().sleep(for: .milliseconds(50))
+            search = try await client.threads.search(prefix: text)
+        }
+        return search.results
     }
 }
 
