@@ -143,6 +143,7 @@ struct AlmanacResetTests {
             try await eventually("the plan") { await screen.plan == .premium }
             let threads = await screen.threads()
             #expect(threads.count == 1)
+            let id = try #require(threads.first).id
 
             await screen.signOut()
             #expect(await screen.birth == nil)
@@ -156,7 +157,7 @@ struct AlmanacResetTests {
             let next = await world.screen(again)
             #expect(await next.birth == nil)
             #expect(await next.threads().isEmpty)
-            #expect(again.threads.messages(of: try #require(threads.first).id).isEmpty)
+            #expect(again.threads.messages(of: id).isEmpty)
             #expect(await next.plan == .free)
             #expect(again.cached(chart) == nil && again.cached(prediction) == nil)
             again.close()

@@ -304,7 +304,7 @@ struct AlmanacTests {
             // The couple has one thread, whose first message is the question.
             let again = try await screen.explain(groom: groom, bride: bride)
             #expect(try await again.answer().charged == 0)
-            let (matches, id) = (await screen.matches, asked.thread.id)
+            let (matches, id) = await (screen.matches, asked.thread.id)
             #expect(matches.map(\.id) == [id] && matches.map(\.points) == [points.total])
             let texts = await screen.thread(id).messages.map(\.text)
             #expect(texts == [texts[0], answer.text, texts[0], answer.text])

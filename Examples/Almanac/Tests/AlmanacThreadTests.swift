@@ -23,7 +23,7 @@ struct AlmanacThreadTests {
 
             // Before the model answers, question and answer are on both devices.
             let asked = try #require(try await screen.ask("Will I move?", in: .career))
-            let id = asked.thread.id
+            let id = await asked.thread.id
             #expect(await screen.threads(in: .career).map(\.id) == [id])
             #expect(await screen.threads(in: .love).isEmpty)
             #expect(await asked.thread.messages.map(\.phase) == [.complete, .making])
@@ -77,6 +77,7 @@ struct AlmanacThreadTests {
             let (screen, birth) = try await world.born(phone)
             let asked = try #require(try await screen.ask("Will I travel?", in: .career))
             let answer = try await world.modelClock.advancing { try await asked.answer() }
+            let id = await asked.thread.id
             phone.close()
             try await world.add(matches: Self.matches)
 
@@ -106,8 +107,8 @@ struct AlmanacThreadTests {
             let time = ContinuousClock.now - start
             try await eventually("the profile") { await other.birth == birth }
             try await eventually("the matches") { await other.matches.count == Self.matches }
-            #expect(await other.threads(in: .career).map(\.id) == [asked.thread.id])
-            let texts = await other.thread(asked.thread.id).messages.map(\.text)
+            #expect(await other.threads(in: .career).map(\.id) == [id])
+            let texts = await other.thread(id).messages.map(\.text)
             #expect(texts == ["Will I travel?", answer.text])
             #expect(await other.restore == RestoreProgress(fraction: 1, isComplete: true))
             let requests = network.most
@@ -133,7 +134,7 @@ struct AlmanacThreadTests {
             let (screen, _) = try await world.born(client)
             connectivity.disconnect()
             let asked = try #require(try await screen.ask("Will I marry?", in: .love))
-            let id = asked.thread.id
+            let id = await asked.thread.id
             #expect(await screen.threads(in: .love).map(\.id) == [id])
             #expect(await asked.thread.messages.last?.phase == .waiting)
 
@@ -153,19 +154,20 @@ struct AlmanacThreadTests {
             let (screen, _) = try await world.born(client)
             let asked = try #require(try await screen.ask("Will I travel?"))
             _ = try await world.modelClock.advancing { try await asked.answer() }
+            let id = await asked.thread.id
 
             let stranger = try world.client("stranger")
             let (other, _) = try await world.born(stranger)
             try await stranger.synchronize()
             #expect(await other.threads().isEmpty)
-            #expect(await other.thread(asked.thread.id).messages.isEmpty)
+            #expect(await other.thread(id).messages.isEmpty)
             // The first search begins the index.
             _ = try await stranger.threads.search(prefix: "travel")
             try await stranger.waitUntilIdle()
             let found = try await stranger.threads.search(prefix: "travel")
             #expect(found.isComplete && found.results.isEmpty)
             let error = #expect(throws: SanguineError.self) {
-                try stranger.threads.rename(asked.thread.id, to: "Mine")
+                try stranger.threads.rename(id, to: "Mine")
             }
             #expect(error?.code == "not_found")
             for device in [client, stranger] { device.close() }
