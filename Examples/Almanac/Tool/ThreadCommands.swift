@@ -1,6 +1,6 @@
 import AlmanacApp
-import AlmanacModel
-import ArgumentParser
+public import AlmanacModel
+public import ArgumentParser
 import ExampleTerminal
 import Sanguine
 
