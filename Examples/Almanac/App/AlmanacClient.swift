@@ -8,7 +8,7 @@ extension SanguineClient.Configuration {
     public static func almanac(server: URL?, folder: URL) -> Self {
         var configuration = Self(server: server)
         configuration.folder = folder
-        configuration.register(SendFeedback.self)
+        configuration.register(SendFeedback.self, Match.self)
         configuration.queries = [
             QueryDeclaration(name: ComputeAstroData.name, policy: .astroData)
                 .calling(ComputeAstroData.self),
@@ -41,6 +41,16 @@ public struct AlmanacSettings: AppSettings {
     public var birth: BirthData? {
         get { births.first }
         set { births = newValue.map { [$0] } ?? [] }
+    }
+}
+
+extension RecordQuery where Value == [Match] {
+    /// The compared couples, the newest first.
+    static var matches: Self {
+        RecordQuery(reading: Match.collection) { records in
+            // Ids are in the order of time.
+            records.records(Match.self).reversed()
+        }
     }
 }
 

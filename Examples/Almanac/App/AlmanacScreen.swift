@@ -8,21 +8,23 @@ public import Sanguine
 @MainActor
 @Observable
 public final class AlmanacScreen {
-    /// A question with its answer, which may still be in progress.
-    public struct Turn: Identifiable, Sendable {
-        /// The call's key.
-        public let id: String
-        public let question: String
-        public let answer: AnswerModel<String>
+    /// A question that was asked in a thread.
+    public struct Asked: Sendable {
+        /// The thread, which shows the question and its answer.
+        public let thread: ThreadModel
+        /// The key of the call.
+        public let key: String
     }
 
     private let client: SanguineClient
     private let clock: any WallClock
     private let account: AccountModel
+    private let couples: RecordModel<[Match]>
+    private let progress: RecordModel<RestoreProgress>
+    /// The lists of threads that views show, which follow the records as long as they are held.
+    @ObservationIgnored private var lists: [Area?: RecordModel<[ChatThread]>] = [:]
     /// The models that were read last.
     @ObservationIgnored private var shown: (birth: BirthData, day: CalendarDay, models: Models)?
-    /// The questions of this launch, newest last.
-    public private(set) var turns: [Turn] = []
     /// The user's current day.
     public private(set) var today: CalendarDay
 
@@ -34,6 +36,7 @@ public final class AlmanacScreen {
 
     public init(_ client: SanguineClient, clock: any WallClock = SystemWallClock()) {
         (self.client, self.clock, account) = (client, clock, client.account.model)
+        (couples, progress) = (client.model(.matches), client.model(.restoreProgress))
         today = Self.day(of: client, clock)
     }
 
@@ -60,6 +63,22 @@ public final class AlmanacScreen {
     /// The spendable balance, with running questions deducted.
     public var balance: Balance? { client.cached(.balance) }
 
+    /// The compared couples, the newest first.
+    public var matches: [Match] { couples.value }
+
+    /// The restored part of everything that the user has, on a new device.
+    public var restore: RestoreProgress { progress.value }
+
+    /// Returns the threads of an area, or all of them, the one with the newest question first.
+    public func threads(in area: Area? = nil) -> [ChatThread] {
+        let list = lists[area] ?? client.threads.model(in: area?.rawValue)
+        lists[area] = list
+        return list.value
+    }
+
+    /// Returns a thread with its messages, also without a network.
+    public func thread(_ id: RecordID) -> ThreadModel { client.threads.model(of: id) }
+
     // MARK: - Actions
 
     /// Sets the user's birth, on all devices, where values of the former birth become stale.
@@ -67,11 +86,16 @@ public final class AlmanacScreen {
         try client.account.update(AlmanacSettings.self) { $0.birth = birth }
     }
 
-    /// Asks a question about the user's birth; `nil` without a birth.
+    /// Asks a question about the user's birth, in a new thread or another one; `nil` without a
+    /// birth.
     @discardableResult
-    public func ask(_ question: String) throws -> AnswerModel<String>? {
+    public func ask(
+        _ question: String,
+        in area: Area = .life,
+        thread id: RecordID = .new()
+    ) throws -> Asked? {
         guard let birth else { return nil }
-        return try begin(question, Predict(question, about: birth, on: today))
+        return try ask(Predict(question, about: birth, on: today, in: area), id)
     }
 
     /// Returns the points of two persons, which this device computes.
@@ -79,11 +103,21 @@ public final class AlmanacScreen {
         Compatibility(groom: groom, bride: bride)
     }
 
-    /// Has the points of two persons explained.
+    /// Has the points of two persons explained, in the thread of their match.
     @discardableResult
-    public func explain(groom: BirthData, bride: BirthData) throws -> AnswerModel<String> {
-        let total = points(groom: groom, bride: bride).total
-        return try begin("\(total) of 36", ExplainMatch(groom: groom, bride: bride))
+    public func explain(groom: BirthData, bride: BirthData) throws -> Asked {
+        let known = matches.first { $0.groom == groom && $0.bride == bride }
+        let match = known ?? Match(groom: groom, bride: bride)
+        if known == nil { try client.perform(CreateRecord(match)) }
+        return try ask(ExplainMatch(groom: groom, bride: bride), match.id)
+    }
+
+    /// Deletes a thread with its messages, and the match to which it belongs, on all devices.
+    public func delete(_ thread: RecordID) throws {
+        try client.threads.delete(thread)
+        if client.record(Match.self, thread) != nil {
+            try client.perform(DeleteRecord(Match.self, thread))
+        }
     }
 
     /// Returns the positions at a moment, computed by the server each time.
@@ -97,10 +131,7 @@ public final class AlmanacScreen {
     }
 
     /// Signs the user out: nothing of the user stays on the device or on the screen.
-    public func signOut() async {
-        turns = []
-        await client.signOut()
-    }
+    public func signOut() async { await client.signOut() }
 
     /// Fetches what is shown, for pull to refresh; the chart does not wait for the language model.
     public func refresh() async {
@@ -139,13 +170,9 @@ public final class AlmanacScreen {
     /// The year of the user's day.
     private var year: Int { Int("\(today)".prefix(4)) ?? 0 }
 
-    private func begin<Call: FunctionCall>(
-        _ question: String,
-        _ call: Call
-    ) throws -> AnswerModel<String> where Call.Output == String {
-        let answer = try client.answer(to: call)
-        turns.append(Turn(id: answer.key, question: question, answer: answer))
-        return answer
+    private func ask(_ call: some FunctionCall, _ id: RecordID) throws -> Asked {
+        let thread = thread(id)
+        return Asked(thread: thread, key: try thread.ask(call))
     }
 
     private static func day(of client: SanguineClient, _ clock: any WallClock) -> CalendarDay {

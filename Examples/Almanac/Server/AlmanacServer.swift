@@ -5,7 +5,7 @@ public import Logging
 import SanguineSQLite
 public import SanguineServer
 
-/// The backend: two functions that compute, three that ask a language model, and feedback.
+/// The backend: two functions that compute, three that ask a language model, titles, and feedback.
 public enum AlmanacServer {
     /// Returns the functions that answer the app's calls.
     static func functions(_ feedback: FeedbackFile) -> [ServerFunction] {
@@ -28,12 +28,20 @@ public enum AlmanacServer {
             ) { try Prompts.today($0) },
             ServerFunction(
                 asking: Predict.self,
-                inputs: ["birth": "object", "question": "string", "day": "string"]
+                inputs: [
+                    "birth": "object", "question": "string", "day": "string", "area": "string",
+                ]
             ) { try Prompts.question($0) },
             ServerFunction(
                 asking: ExplainMatch.self,
-                inputs: ["groom": "object", "bride": "object"]
+                inputs: [
+                    "groom": "object", "bride": "object", "question": "string", "area": "string",
+                ]
             ) { Prompts.match($0) },
+            ServerFunction(
+                MakeTitle.self,
+                inputs: ["question": "string", "answer": "string"]
+            ) { MakeTitle.title(of: $0.input.question) },
             ServerFunction(DeliverFeedback.self) { run in
                 guard run.input.comment.utf8.count <= Feedback.mostBytes else {
                     throw Refusal(.invalidContent, "Write a comment of at most 2 KiB.")
@@ -71,6 +79,7 @@ public enum AlmanacServer {
                     keys: try KeyFile.loadOrCreate(in: folder),
                     adminToken: try AdminToken.loadOrCreate(in: folder),
                     settings: settings,
+                    registering: [Match.self],
                     functions: functions(FeedbackFile(in: folder)),
                     registry: registry,
                     logger: logger,

@@ -21,7 +21,8 @@ enum Prompts {
             throw Refusal(.invalidContent, "Ask a question of at most 1 KiB.")
         }
         let facts = try facts(of: input.birth, on: input.day)
-        return Prompt(system: manner, "\(facts)\nAnswer this question: \(question)")
+        let area = input.area.rawValue
+        return Prompt(system: manner, "\(facts)\nAnswer this question about \(area): \(question)")
     }
 
     static func match(_ input: ExplainMatch.Input) -> Prompt {

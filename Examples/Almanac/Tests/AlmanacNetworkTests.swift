@@ -24,15 +24,15 @@ struct AlmanacNetworkTests {
             try await screen.setBirth(birth)
             network.faults = .rough
             let questions = ["Will I travel?", "Will I move?"]
-            var answers: [AnswerModel<String>] = []
+            var asked: [AlmanacScreen.Asked] = []
             for question in questions {
-                answers.append(try #require(try await screen.ask(question)))
+                asked.append(try #require(try await screen.ask(question)))
             }
             try await screen.rate(Predict.name, isHelpful: false, comment: "seed \(seed)")
-            let asked = answers
+            let keys = asked.map(\.key)
             _ = try await Self.advancing(delay, world.modelClock) {
                 // Over this network a question may fail, with an error of the transport.
-                for answer in asked { _ = await Self.end(of: answer) }
+                for key in keys { _ = await Self.end(of: key, client) }
             }
             network.faults = .none
             try await Self.advancing(delay, world.modelClock) {
@@ -42,7 +42,6 @@ struct AlmanacNetworkTests {
                     return try isPulled && isSent && !world.feedback.isEmpty
                 }
             }
-            let keys = await MainActor.run { asked.map { $0.key } }
             let charged = try await world.modelClock.advancing(within: .seconds(60)) {
                 try await world.charges(ofCalls: keys)
             }
@@ -57,17 +56,28 @@ struct AlmanacNetworkTests {
                     return balance?.held == 0 && balance?.available == 100 - charged
                 }
             }
+            // Each charge is that of a message, on this device as on the server.
+            try await delay.advancing {
+                try await eventually("the messages, \(network)", within: .seconds(30)) {
+                    guard (try? await client.synchronize()) != nil else { return false }
+                    let messages = client.threads.list().flatMap {
+                        client.threads.messages(of: $0.id)
+                    }
+                    let isEnded = !messages.contains { $0.phase == .making || $0.phase == .waiting }
+                    return isEnded && messages.compactMap(\.charged).reduce(0, +) == charged
+                }
+            }
             client.close()
         }
     }
 
     /// Waits for the end of an answer, and returns the error that it may have ended with.
-    private static func end(of answer: AnswerModel<String>) async -> SanguineError? {
-        do {
-            _ = try await answer.whole()
+    private static func end(of key: String, _ client: SanguineClient) async -> SanguineError? {
+        do throws(SanguineError) {
+            _ = try await client.result(of: Predict.self, key: key)
             return nil
         } catch {
-            return error as? SanguineError
+            return error
         }
     }
 

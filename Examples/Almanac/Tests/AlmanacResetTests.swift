@@ -100,8 +100,9 @@ struct AlmanacResetTests {
             // A reinstalled app has only the identity, as another device of the user.
             try world.join("tablet")
             let tablet = try world.client("tablet")
+            let unknown = tablet.account.current.settings.decoded(as: AlmanacSettings.self)
+            #expect(unknown.birth == nil)
             let other = await world.screen(tablet)
-            #expect(await other.birth == nil)
             _ = try await tablet.value(of: .account)
             #expect(await other.birth == birth)
 
@@ -136,15 +137,17 @@ struct AlmanacResetTests {
             _ = try await client.value(of: chart)
             _ = try await world.modelClock.advancing {
                 _ = try await client.value(of: prediction)
-                let answer = try #require(try await screen.ask("Will I travel?"))
-                return try await answer.whole()
+                let asked = try #require(try await screen.ask("Will I travel?"))
+                return try await asked.answer()
             }
             try await eventually("the plan") { await screen.plan == .premium }
-            #expect(await screen.turns.count == 1)
+            let threads = await screen.threads()
+            #expect(threads.count == 1)
+            let id = try #require(threads.first).id
 
             await screen.signOut()
             #expect(await screen.birth == nil)
-            #expect(await screen.turns.isEmpty)
+            try await eventually("no threads") { await screen.threads().isEmpty }
             #expect(await screen.plan == .free)
             client.close()
 
@@ -153,6 +156,8 @@ struct AlmanacResetTests {
             let again = try world.client { $0.transport = network }
             let next = await world.screen(again)
             #expect(await next.birth == nil)
+            #expect(await next.threads().isEmpty)
+            #expect(again.threads.messages(of: id).isEmpty)
             #expect(await next.plan == .free)
             #expect(again.cached(chart) == nil && again.cached(prediction) == nil)
             again.close()
@@ -179,18 +184,6 @@ struct AlmanacResetTests {
 }
 
 extension AlmanacWorld {
-    /// Enters a birth on a device, and waits until the server has it.
-    fileprivate func born(
-        _ client: SanguineClient,
-        _ date: String = "1990-05-17"
-    ) async throws -> (screen: AlmanacScreen, birth: BirthData) {
-        let (screen, birth) = (await screen(client), try AlmanacWorld.birth(date))
-        _ = try await client.value(of: .account)
-        try await screen.setBirth(birth)
-        try await client.synchronize()
-        return (screen, birth)
-    }
-
     /// Returns the prediction of a day while the model answers.
     fileprivate func prediction(
         for birth: BirthData,

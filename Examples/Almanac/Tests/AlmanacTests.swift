@@ -32,6 +32,12 @@ struct AlmanacTests {
         let uncached = [UseTools.name, Predict.name, ExplainMatch.name, DeliverFeedback.name]
         let others = rows.filter { uncached.contains($0.name) }
         #expect(others.map(\.client.tier) == ["none", "none", "none", "none"])
+        // Questions and matches are kept in threads and records, which the client mirrors.
+        let kept = [Predict.name, ExplainMatch.name, Match.collection.name].compactMap { name in
+            rows.first { $0.name == name }
+        }
+        #expect(kept.map(\.server.history) == ["threads", "threads", "records"])
+        #expect(kept.map(\.client.history) == ["mirror", "mirror", "mirror"])
         printFigure("C1", ours: "\(declared) of \(rows.count) printed rows are declared")
     }
 
@@ -109,21 +115,27 @@ struct AlmanacTests {
             let screen = await world.screen(client)
             _ = try await client.value(of: .account)
             try await screen.setBirth(AlmanacWorld.birth())
-            let ask: @Sendable () async throws -> FunctionResult<String> = {
-                let answer = try #require(try await screen.ask("Will I travel?"))
-                return try await answer.whole()
+            let id = RecordID.new()
+            let ask: @Sendable () async throws -> ThreadMessage = {
+                let asked = try await screen.ask("Will I travel?", thread: id)
+                return try await #require(asked).answer()
             }
             let first = try await world.modelClock.advancing(ask)
-            #expect(first.charged > 0 && !first.cached)
+            #expect(first.phase == .complete && first.charged ?? 0 > 0)
+            // The model's clock stands, so it is not asked.
             let time = try await medianTime(of: 7) {
                 let again = try await ask()
-                #expect(again.charged == 0 && again.cached && again.output == first.output)
+                #expect(again.charged == 0 && again.text == first.text)
             }
             printFigure("C4", ours: "\(time.milliseconds) from the cache", theirs: "3 s to 50 ms")
+            #expect(await screen.thread(id).messages.count == 16)
 
             let long = try await screen.ask(String(repeating: "?", count: 1_100))
-            let refusal = await #expect(throws: SanguineError.self) { try await long?.whole() }
+            let refusal = await #expect(throws: SanguineError.self) {
+                try await #require(long).answer()
+            }
             #expect(refusal?.code == "invalid_content")
+            #expect(await long?.thread.messages.isEmpty == true)
             client.close()
         }
     }
@@ -289,9 +301,25 @@ struct AlmanacTests {
             )
             let points = await screen.points(groom: groom, bride: bride)
             #expect(points.total == Compatibility(groom: groom, bride: bride).total)
-            let answer = try await screen.explain(groom: groom, bride: bride)
-            let result = try await world.modelClock.advancing { try await answer.whole() }
-            #expect(!result.output.isEmpty && result.charged > 0)
+            let asked = try await screen.explain(groom: groom, bride: bride)
+            let answer = try await world.modelClock.advancing { try await asked.answer() }
+            #expect(!answer.text.isEmpty && answer.charged ?? 0 > 0)
+            // The couple has one thread, whose first message is the question.
+            let again = try await screen.explain(groom: groom, bride: bride)
+            #expect(try await again.answer().charged == 0)
+            let (matches, id) = await (screen.matches, asked.thread.id)
+            #expect(matches.map(\.id) == [id] && matches.map(\.points) == [points.total])
+            let texts = await screen.thread(id).messages.map(\.text)
+            #expect(texts == [texts[0], answer.text, texts[0], answer.text])
+            #expect(texts[0] == "Explain \(points.total) of 36 points.")
+            #expect(await screen.threads(in: .match).map(\.id) == [id])
+
+            try await client.synchronize()
+            try await screen.delete(id)
+            #expect(await screen.matches.isEmpty)
+            #expect(await screen.threads().isEmpty)
+            try await client.synchronize()
+            #expect(client.outbox.refused.isEmpty)
             client.close()
         }
     }

@@ -39,6 +39,44 @@ struct AlmanacToolTests {
         }
     }
 
+    @Test func `a question stands in a thread, which is listed, renamed, found and deleted`()
+        async throws
+    {
+        try await TemporaryFolder.with { root in
+            let (app, tablet) = (root.appending(path: "phone"), root.appending(path: "tablet"))
+            try await ToolDevice.serving("Almanac", root.appending(path: "server")) { server, _ in
+                let device = ToolDevice("Almanac", server: server, folder: app)
+                #expect(try await device.run(["birth"] + Self.birth).status == 0)
+                let asked = try await device.run(["ask", "Will I move?", "--area", "career"])
+                #expect(asked.status == 0, "\(asked.errors)")
+                let id = try #require(asked.output.split(whereSeparator: \.isWhitespace).last)
+                let row = "\(id) career Will I move?, 2\n"
+                try await eventually("the title", within: .seconds(30)) {
+                    try await device.run(["threads", "--area", "career"]).output == row
+                }
+                #expect(try await device.run(["threads", "--area", "love"]).output.isEmpty)
+                let unknown = try await device.run(["thread", "none"])
+                #expect(unknown.status == 64 && unknown.errors.contains("Almanac threads"))
+
+                // Another device of the user has it too, and renames it.
+                try DeviceIdentityFile(in: app).copy(to: tablet)
+                let other = ToolDevice("Almanac", server: server, folder: tablet)
+                let restored = try await other.run(["restore"])
+                #expect(restored.output.hasSuffix("100 %\n1 threads, 0 matches\n"))
+                #expect(try await other.run(["rename", "\(id)", "The move"]).status == 0)
+                let found = try await device.run(["search", "mov"])
+                #expect(found.output.contains("\(id) The move"), "\(found.errors)")
+
+                // Nothing listens on this port.
+                let offline = ToolDevice("Almanac", server: "http://127.0.0.1:1", folder: app)
+                let shown = try await offline.run(["thread", "\(id)"])
+                #expect(shown.output.hasPrefix("user, complete: Will I move?\n"))
+                #expect(try await device.run(["delete", "\(id)"]).status == 0)
+                #expect(try await other.run(["threads"]).output.isEmpty)
+            }
+        }
+    }
+
     @Test func `feedback outlives kills of app and server, and is delivered once`() async throws {
         try await TemporaryFolder.with { root in
             let (data, phone) = (root.appending(path: "server"), root.appending(path: "phone"))

@@ -94,6 +94,18 @@ struct AlmanacWorld: Sendable {
         return try SanguineClient(configuration)
     }
 
+    /// Enters a birth on a device, and waits until the server has it.
+    func born(
+        _ client: SanguineClient,
+        _ date: String = "1990-05-17"
+    ) async throws -> (screen: AlmanacScreen, birth: BirthData) {
+        let (screen, birth) = (await screen(client), try AlmanacWorld.birth(date))
+        _ = try await client.value(of: .account)
+        try await screen.setBirth(birth)
+        try await client.synchronize()
+        return (screen, birth)
+    }
+
     @MainActor
     func screen(_ client: SanguineClient) -> AlmanacScreen { AlmanacScreen(client, clock: clock) }
 
@@ -160,10 +172,23 @@ func medianTime(of count: Int, _ body: () async throws -> Void) async rethrows -
     }
 }
 
-extension AnswerModel {
-    /// Waits for the whole answer.
-    func whole() async throws -> FunctionResult<Output> {
-        try await Task { try await self.finished() }.finished("the answer")
+extension AlmanacScreen.Asked {
+    /// Waits until the thread shows the end of the answer.
+    ///
+    /// - Throws: The reason why the question left no message.
+    @MainActor
+    func answer() async throws -> ThreadMessage {
+        try await Task { @MainActor in
+            while true {
+                let answer = thread.messages.last {
+                    $0.role == .assistant && $0.record.call == key
+                }
+                if let answer, answer.phase != .making, answer.phase != .waiting { return answer }
+                if let error = thread.error { throw error }
+                await change { _ = (thread.messages, thread.error) }
+            }
+        }
+        .finished("the answer")
     }
 }
 

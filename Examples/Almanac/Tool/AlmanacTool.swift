@@ -16,7 +16,8 @@ struct AlmanacTool: AsyncParsableCommand {
         abstract: "Compute charts, and have them explained. Without a server, it runs its own.",
         subcommands: [
             Birth.self, ShowChart.self, Periods.self, Transits.self, Today.self, Ask.self,
-            Match.self, ShowSky.self, Rate.self, Matrix.self, Serve.self,
+            CompareBirths.self, Threads.self, ShowThread.self, Rename.self, Delete.self,
+            Search.self, Restore.self, ShowSky.self, Rate.self, Matrix.self, Serve.self,
         ],
         defaultSubcommand: ShowChart.self
     )

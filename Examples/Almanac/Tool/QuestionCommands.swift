@@ -24,22 +24,29 @@ extension AlmanacTool {
 
     struct Ask: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Ask a question, and print the answer as it arrives."
+            abstract: "Ask a question in a thread, and print the answer as it arrives."
         )
         @Argument var question: String
+        @Option(help: "The part of life that it concerns.") var area = Area.life
+        @Option(help: "The id of a thread. Default: a new one.", transform: threadID)
+        var thread: RecordID?
         @OptionGroup var options: AppOptions
 
         func run() async throws {
+            let (question, area, thread) = (question, area, thread ?? .new())
             try await options.withApp { app in
                 _ = try await app.birth()
-                guard let answer = try app.screen.ask(question) else { return }
-                _ = try await write(answer)
+                guard let asked = try app.screen.ask(question, in: area, thread: thread)
+                else { return }
+                _ = try await write(app.client.answer(to: Predict.self, key: asked.key))
+                try say("thread \(asked.thread.id)")
             }
         }
     }
 
-    struct Match: AsyncParsableCommand {
+    struct CompareBirths: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "match",
             abstract: "Compare your birth with another one, and print the explanation."
         )
         @OptionGroup var other: BirthOptions
@@ -57,7 +64,9 @@ extension AlmanacTool {
                     try say("\(score.kuta.rawValue) \(score.points) of \(score.kuta.maximum)")
                 }
                 try say("\(points.total) of 36")
-                _ = try await write(app.screen.explain(groom: groom, bride: bride))
+                let asked = try app.screen.explain(groom: groom, bride: bride)
+                _ = try await write(app.client.answer(to: ExplainMatch.self, key: asked.key))
+                try say("thread \(asked.thread.id)")
             }
         }
     }

@@ -277,7 +277,8 @@ final class FunctionCaller: Sendable {
                 key: sending.key,
                 in: thread,
                 of: Call.name,
-                MessageContent(question),
+                MessageContent(question: question),
+                area: ChatThread.area(in: question),
                 attachments: function.attachments,
                 at: now
             )

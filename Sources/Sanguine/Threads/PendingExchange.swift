@@ -9,6 +9,8 @@ struct PendingExchange: Hashable, Codable, Sendable {
     let thread: RecordID
     /// The name of the called function.
     let function: String
+    /// The area of a thread that the question begins; `nil` for none.
+    let area: String?
     var question: ChatMessage
     var answer: ChatMessage
     /// Whether the call waits for a network, and was never sent.
@@ -26,6 +28,7 @@ struct PendingExchange: Hashable, Codable, Sendable {
         in thread: RecordID,
         of function: String,
         _ question: MessageContent,
+        area: String? = nil,
         attachments: [String],
         at now: Timestamp
     ) {
@@ -35,6 +38,7 @@ struct PendingExchange: Hashable, Codable, Sendable {
         self.key = key
         self.thread = thread
         self.function = function
+        self.area = area
         self.question = ChatMessage(
             id: questionID,
             thread: thread,

@@ -24,6 +24,9 @@ final class PendingMessages: Sendable {
         var exchanges: OrderedDictionary<String, PendingExchange> = [:]
         /// The last refusal of a call in each thread, until the thread is asked again.
         var refusals: OrderedDictionary<RecordID, SanguineError> = [:]
+        /// The threads that this process has deleted last: a call that was begun before, and is sent
+        /// only now, is not shown.
+        var deleted: OrderedSet<RecordID> = []
         /// The keys of exchanges that differ from the stored ones.
         var unwritten: Set<String> = []
         var hasEnded = false
@@ -98,6 +101,7 @@ final class PendingMessages: Sendable {
     func began(_ exchange: PendingExchange) {
         change(exchange.key) { guarded in
             guarded.refusals[exchange.thread] = nil
+            guard !guarded.deleted.contains(exchange.thread) else { return }
             if guarded.exchanges.count >= MessageLimits.pending {
                 let oldest = guarded.exchanges.values.firstIndex { !$0.isWaiting } ?? 0
                 guarded.unwritten.insert(guarded.exchanges.keys[oldest])
@@ -193,6 +197,20 @@ final class PendingMessages: Sendable {
         change { guarded in
             guarded.refuse(thread, error)
             return [RecordKey(ChatMessage.collection.name, thread)]
+        }
+    }
+
+    /// Removes the calls of a thread that was deleted, and shows no further ones.
+    func delete(_ thread: RecordID) {
+        change { guarded in
+            if guarded.deleted.count >= MessageLimits.pending { guarded.deleted.removeFirst() }
+            guarded.deleted.append(thread)
+            let exchanges = guarded.exchanges.values.filter { $0.thread == thread }
+            for exchange in exchanges {
+                guarded.exchanges[exchange.key] = nil
+                guarded.unwritten.insert(exchange.key)
+            }
+            return exchanges.reduce(into: []) { $0.formUnion($1.records) }
         }
     }
 

@@ -129,6 +129,7 @@ struct ThreadContents: Hashable, Sendable {
         guard let first = exchanges.first(where: { !$0.hadThread }) else { return nil }
         var thread = ChatThread(
             id: first.thread,
+            area: first.area,
             function: first.function,
             createdAt: first.question.createdAt
         )

@@ -163,10 +163,10 @@ public struct Threads: Sendable {
     public func delete(_ id: RecordID) throws(SanguineError) -> Receipt {
         try users.perform { user throws(SanguineError) in
             let receipt = try user.recordMutations.perform(DeleteThread(id))
-            for exchange in user.threads.pending.exchanges(in: id) {
-                _ = user.functions.withdraw(exchange.key)
-                user.threads.pending.remove(exchange.key)
-            }
+            let exchanges = user.threads.pending.exchanges(in: id)
+            user.threads.pending.delete(id)
+            user.threads.pending.persist()
+            for exchange in exchanges { _ = user.functions.withdraw(exchange.key) }
             return receipt
         }
     }

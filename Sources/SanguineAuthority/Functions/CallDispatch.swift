@@ -339,8 +339,9 @@ struct CallDispatch: Sendable {
         if let request = try? submission.content.get(), let thread = request.thread {
             terms.question = ThreadQuestion(
                 thread: thread,
-                content: MessageContent(request.input),
-                attachments: request.attachments ?? []
+                content: MessageContent(question: request.input),
+                attachments: request.attachments ?? [],
+                area: ChatThread.area(in: request.input)
             )
         }
         return terms

@@ -41,6 +41,7 @@ struct ThreadCommands: Sendable {
                 key: call.key,
                 question: question.content,
                 attachments: question.attachments,
+                area: question.area,
                 at: sync.now,
                 limit: settings.messagesPerThread
             )

@@ -8,12 +8,20 @@ package struct ThreadQuestion: Hashable, Sendable {
     package var content: MessageContent
     /// The ids of the call's files.
     package var attachments: [String]
+    /// The area of a thread that the question begins; `nil` for none.
+    package var area: String?
 
     /// Creates the question.
-    package init(thread: Identifier, content: MessageContent, attachments: [String] = []) {
+    package init(
+        thread: Identifier,
+        content: MessageContent,
+        attachments: [String] = [],
+        area: String? = nil
+    ) {
         self.thread = thread
         self.content = content
         self.attachments = attachments
+        self.area = area
     }
 }
 

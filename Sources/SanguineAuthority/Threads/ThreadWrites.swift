@@ -15,6 +15,8 @@ struct BeginMessages: SystemMutation {
     let key: String
     let question: MessageContent
     let attachments: [String]
+    /// The area of a new thread; `nil` for none.
+    let area: String?
     let at: Timestamp
     let limit: Int
 
@@ -28,7 +30,7 @@ struct BeginMessages: SystemMutation {
         }
         var stored =
             records.get(ChatThread.self, thread)
-            ?? ChatThread(id: thread, function: function, createdAt: at)
+            ?? ChatThread(id: thread, area: area, function: function, createdAt: at)
         let earlier = records.get(ChatMessage.self, id)
         if let earlier, earlier.thread != thread { records.uncount(earlier.thread) }
         if earlier?.thread != thread {

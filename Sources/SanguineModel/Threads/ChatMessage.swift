@@ -63,6 +63,8 @@ public struct ChatMessage: SyncedRecord, Hashable, Defaulted {
     public var content: JSONValue?
     /// The text to show and to search: a text of the input or the output, or their texts and
     /// numbers in lines.
+    ///
+    /// The text of a question is the member `question` of the input, if there is one.
     public var text: String
     /// Whether ``text`` or ``content`` lacks a part of the message, which was too long.
     ///

@@ -33,7 +33,8 @@ public struct ChatThread: SyncedRecord, Hashable, Defaulted {
     public var titleSource: TitleSource?
     /// The part of the app to which the thread belongs, such as `love` or `career`.
     ///
-    /// At most 64 characters; `nil` for none.
+    /// At most 64 characters; `nil` for none. A call that begins a thread sets it by the member
+    /// `area` of its input, and ``ChangeThread`` changes it.
     public var area: String?
     /// The app's own settings of the thread: an object of at most 4 KiB as JSON.
     public var settings: JSONValue
@@ -77,6 +78,16 @@ public struct ChatThread: SyncedRecord, Hashable, Defaulted {
 }
 
 extension ChatThread {
+    /// Returns the area of a thread that a call with this input begins: its member `area`.
+    ///
+    /// - Parameter input: The input of the function.
+    /// - Returns: The area, or `nil` if there is none, or if it could not be set on a thread.
+    package static func area(in input: JSONValue) -> String? {
+        let limit = ThreadLimits.areaCharacters
+        guard let area = input["area"]?.string, area.isPlainText(of: 1...limit) else { return nil }
+        return area
+    }
+
     /// The index by the time of the last message.
     public static let byLastMessage = RecordIndex<ChatThread, Timestamp>("lastMessageAt")
     /// The index by the area.

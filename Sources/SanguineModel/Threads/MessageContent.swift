@@ -10,9 +10,19 @@ package struct MessageContent: Hashable, Codable, Sendable {
     /// The approximate size in memory.
     package var bytes: Int { text.utf8.count + (value == nil ? 0 : ThreadLimits.contentBytes) }
 
-    /// Creates the content of a message from the input or the output of a function.
-    package init(_ value: JSONValue) {
-        let whole = MessageText.text(of: value)
+    /// Creates the content of a message from the output of a function.
+    package init(_ value: JSONValue) { self.init(value, text: MessageText.text(of: value)) }
+
+    /// Creates the content of a question from the input of a function.
+    ///
+    /// The text is the member `question` of the input, so that it does not contain the rest, or the
+    /// text of the whole input if there is no such member.
+    package init(question input: JSONValue) {
+        let question = input["question"]?.string ?? ""
+        self.init(input, text: question.isEmpty ? MessageText.text(of: input) : question)
+    }
+
+    private init(_ value: JSONValue, text whole: String) {
         text = MessageText.prefix(whole, bytes: ThreadLimits.textBytes)
         isCut = text.utf8.count < whole.utf8.count
         if case .string = value {

@@ -66,6 +66,22 @@ struct ThreadCallTests {
         #expect(try await world.isSound())
     }
 
+    @Test func `an input names the text of a question, and the area of the thread that it begins`()
+        async throws
+    {
+        let world = CallWorld(Self.function())
+        let who = try await world.account()
+        for (key, area) in [("a", "love"), ("b", "career")] {
+            let input: JSONValue = ["question": "When?", "day": 3, "area": .string(area)]
+            let answer = await world.answer(who, key, input, in: Self.thread)
+            #expect(answer.status == 200)
+        }
+        #expect(try await title(world, who)?.area == "love")
+        let questions = try await messages(world, who).filter { $0.role == .user }
+        #expect(questions.map(\.text) == ["When?", "When?"])
+        #expect(questions.last?.value?["area"] == "career")
+    }
+
     @Test func `a repeated request writes no second message`() async throws {
         let function = Self.function()
         let world = CallWorld(function)

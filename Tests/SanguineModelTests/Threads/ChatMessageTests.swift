@@ -28,6 +28,25 @@ struct ChatMessageTests {
         #expect(message.value == value)
     }
 
+    @Test func `the text of a question is the member question of the input`() {
+        let input = JSONValue.object(["question": .string("When?"), "day": .integer(3)])
+        let question = MessageContent(question: input)
+        #expect(question.text == "When?" && question.value == input && !question.isCut)
+        for value in [JSONValue.string("When?"), .object(["q": .string("When?")])] {
+            #expect(MessageContent(question: value) == MessageContent(value))
+        }
+        let empty = JSONValue.object(["question": .string(""), "day": .integer(3)])
+        #expect(MessageContent(question: empty).text == "3\n")
+    }
+
+    @Test(arguments: [
+        ("love", "love"), ("", nil), ("a\nb", nil), (String(repeating: "a", count: 65), nil),
+    ])
+    func `an input names the area of a new thread`(area: String, expected: String?) {
+        #expect(ChatThread.area(in: .object(["area": .string(area)])) == expected)
+        #expect(ChatThread.area(in: .string(area)) == nil)
+    }
+
     @Test func `a long answer is cut at a whole character`() {
         let message = message(.string(String(repeating: "👩🏽‍🚀", count: 10_000)))
         #expect(message.isCut && message.value == nil)

@@ -35,6 +35,25 @@ struct PendingExchangeTests {
         #expect(exchange.answer.state == .making && !exchange.hasEnded)
     }
 
+    @Test func `a thread that was begun without a network has the area of its first question`()
+        throws
+    {
+        let now = Timestamp(millisecondsSince1970: 1)
+        let exchange = try #require(
+            PendingExchange(
+                key: Identifier(at: now).description,
+                in: RecordID(Identifier(at: now)),
+                of: "chat",
+                MessageContent(question: ["question": "When?", "area": "love"]),
+                area: "love",
+                attachments: [],
+                at: now
+            )
+        )
+        #expect(ThreadContents.thread(of: [exchange, try self.exchange()])?.area == "love")
+        #expect(exchange.question.text == "When?")
+    }
+
     @Test(arguments: [
         (nil, false), ("making", false), ("complete", true), ("cut", true), ("failed", true),
     ])

@@ -89,7 +89,7 @@ final class ClientGameThreads {
         Task { [answered = game.answered, calls = process.calls] in
             do {
                 for try await _ in stream {}  // tidy: allow unbounded-wait: the game delivers.
-                _ = try await stream.result
+                _ = try await stream.result  // tidy: allow unbounded-wait: the game delivers.
                 answered.add(text)
             } catch {
                 // It was cancelled, or its process is over.
