@@ -23,14 +23,14 @@ extension EndToEnd {
         {
             try await TemporaryFolder.with { folder in
                 do {
-                    try await Self.play(in: folder)
+                    try await Self.expectMessagesOfCharges(in: folder)
                 } catch {
                     throw Unexpected("SEED=\(Self.seed) KILLS=\(Self.kills): \(error)")
                 }
             }
         }
 
-        private static func play(in folder: URL) async throws {
+        private static func expectMessagesOfCharges(in folder: URL) async throws {
             try FileManager.default.createDirectory(
                 at: folder,
                 withIntermediateDirectories: true

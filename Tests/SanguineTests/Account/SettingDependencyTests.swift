@@ -112,11 +112,15 @@ struct SettingDependencyTests {
         let client = try fixture.device().launch()
         defer { client.close() }
         _ = try await client.account.value()
-        let following = client.observe(chart) { _ in }
+        let seen = WatchedState<[Int]>([])
+        let following = client.observe(chart) { observed in
+            if let value = observed.value { seen.withLock { $0.append(value) } }
+        }
         try await fetches.wait(for: "the first fetch") { $0 == 1 }
         try await client.waitUntilIdle()
         try client.account.update { $0.settings["birth"] = "1990-05-17" }
-        try await fetches.wait(for: "the second fetch") { $0 == 2 }
+        try await seen.wait(for: "the second value") { $0.last == 2 }
+        #expect(fetches.value == 2)
         withExtendedLifetime(following) {}
     }
 
