@@ -60,8 +60,8 @@ struct AlmanacThreadTests {
             printFigure(
                 "C5",
                 ours: """
-                    \(2 * texts.count) messages on 2 devices, \(time.milliseconds) to them offline, \
-                    \(left) after a deletion
+                    \(2 * texts.count) messages on 2 devices, \(time.milliseconds) to them \
+                    offline, \(left) after a deletion
                     """
             )
             reopened.close()

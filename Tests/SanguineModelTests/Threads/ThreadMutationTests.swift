@@ -80,7 +80,7 @@ struct ThreadMutationTests {
         #expect(try changed(ChangeThread(upper, area: "love"), on: stored()).area == "love")
         let changes = try run(DeleteThread(upper), on: stored())
         #expect(changes.count == 1 && changes[key] == .some(nil))
-        #expect(RecordID("a note")?.ofThread.text == "a note")
+        #expect(RecordID("A-note")?.ofThread.text == "A-note")
     }
 
     @Test func `renaming a missing thread is refused`() {

@@ -81,7 +81,7 @@ struct RestoredSearchTests {
                 return .failure(error)
             }
         }
-        let result = await found.value
+        let result = try await found.finished()
         #expect(throws: SanguineError.cancelled) { try result.get() }
         client.close()
     }

@@ -64,13 +64,15 @@ final class ClientGameThreads {
         asked[text] = thread
         if kind == 1 { return tell(text, thread, index) }
         calls.begin()
-        Task { [answered = game.answered] in
+        Task { [answered = game.answered, account = client.accountId] in
+            defer { calls.end() }
+            // The task may start after another person has taken the device.
+            guard client.accountId == account else { return }
             let output =
                 kind == 0
                 ? try? await client.call(GameAsk(input: text), in: thread)
                 : try? await client.call(GameFreeAsk(input: text), in: thread)
             if output != nil { answered.add(text) }
-            calls.end()
         }
     }
 
