@@ -24,8 +24,8 @@ final class PendingMessages: Sendable {
         var exchanges: OrderedDictionary<String, PendingExchange> = [:]
         /// The last refusal of a call in each thread, until the thread is asked again.
         var refusals: OrderedDictionary<RecordID, SanguineError> = [:]
-        /// The threads that this process has deleted last: a call that begins only afterwards is not
-        /// shown.
+        /// The threads that this process has deleted last: a call that begins only afterwards is
+        /// not shown.
         var deleted: OrderedSet<RecordID> = []
         /// The keys of exchanges that differ from the stored ones.
         var unwritten: Set<String> = []
