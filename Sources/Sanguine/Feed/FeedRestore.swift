@@ -23,7 +23,6 @@ final class FeedRestore: Sendable {
         /// The restored part; `nil` if no restore was necessary so far.
         var part: Double?
         var hasEnded = false
-        var round = RecordLimits.restoreRoundRanges
     }
 
     /// The ranges that one attempt fetches.
@@ -38,9 +37,9 @@ final class FeedRestore: Sendable {
         let news = Mutex(RestoreNews())
         let turn = Turn()
 
-        init(_ restore: RecordsFile.Restore, _ ask: FeedRequests.Ask, round: Int) {
+        init(_ restore: RecordsFile.Restore, _ ask: FeedRequests.Ask) {
             (self.restore, self.ask) = (restore, ask)
-            plan = Mutex(RestorePlan(restore, round: round))
+            plan = Mutex(RestorePlan(restore))
             catchingUp = Mutex(restore.catchingUp ?? .init(number: 0, low: 0, high: 0, reached: 0))
         }
     }
@@ -52,11 +51,6 @@ final class FeedRestore: Sendable {
     init(_ records: UserRecords, _ requests: FeedRequests?) {
         (self.records, self.requests) = (records, requests)
     }
-
-    /// Sets the number of ranges after which the changes since the beginning are fetched.
-    ///
-    /// - Parameter ranges: The number. Default: ``RecordLimits/restoreRoundRanges``.
-    func setRound(_ ranges: Int) { state.withLock { $0.round = ranges } }
 
     /// A page of a range, without its changes: they are written to the file as received.
     private struct RangePage: FeedPage {
@@ -121,7 +115,7 @@ final class FeedRestore: Sendable {
         on restore: RecordsFile.Restore,
         _ ask: FeedRequests.Ask
     ) async throws(SanguineError) -> Bool {
-        let run = Run(restore, ask, round: state.withLock { $0.round })
+        let run = Run(restore, ask)
         set(progress: run.plan.withLock { $0.part })
         repeat {
             run.plan.withLock { $0.beginRound() }
