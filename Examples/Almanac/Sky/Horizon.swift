@@ -12,7 +12,7 @@ public struct Horizon: Hashable, Sendable {
     /// Computes the points.
     ///
     /// - Throws: ``SkyError/polarLatitude(_:)`` beyond the polar circles, where the ecliptic can
-    ///   lie on the horizon and no ascendant is defined for some hours.
+    ///   coincide with the horizon, so that no ascendant is defined for some hours.
     public init(latitude: Double, longitude: Double, at moment: Moment) throws(SkyError) {
         let earth = EarthOrientation(at: moment)
         guard abs(latitude) < 90 - earth.obliquity else { throw .polarLatitude(latitude) }
