@@ -23,6 +23,7 @@ final class FeedRestore: Sendable {
         /// The restored part; `nil` if no restore was necessary so far.
         var part: Double?
         var hasEnded = false
+        var round = RecordLimits.restoreRoundRanges
     }
 
     /// The ranges that one attempt fetches.
@@ -37,9 +38,9 @@ final class FeedRestore: Sendable {
         let news = Mutex(RestoreNews())
         let turn = Turn()
 
-        init(_ restore: RecordsFile.Restore, _ ask: FeedRequests.Ask) {
+        init(_ restore: RecordsFile.Restore, _ ask: FeedRequests.Ask, round: Int) {
             (self.restore, self.ask) = (restore, ask)
-            plan = Mutex(RestorePlan(restore))
+            plan = Mutex(RestorePlan(restore, round: round))
             catchingUp = Mutex(restore.catchingUp ?? .init(number: 0, low: 0, high: 0, reached: 0))
         }
     }
@@ -51,6 +52,11 @@ final class FeedRestore: Sendable {
     init(_ records: UserRecords, _ requests: FeedRequests?) {
         (self.records, self.requests) = (records, requests)
     }
+
+    /// Sets the number of ranges after which the changes since the beginning are fetched.
+    ///
+    /// - Parameter ranges: The number. Default: ``RecordLimits/restoreRoundRanges``.
+    func setRound(_ ranges: Int) { state.withLock { $0.round = ranges } }
 
     /// A page of a range, without its changes: they are written to the file as received.
     private struct RangePage: FeedPage {
@@ -115,7 +121,7 @@ final class FeedRestore: Sendable {
         on restore: RecordsFile.Restore,
         _ ask: FeedRequests.Ask
     ) async throws(SanguineError) -> Bool {
-        let run = Run(restore, ask)
+        let run = Run(restore, ask, round: state.withLock { $0.round })
         set(progress: run.plan.withLock { $0.part })
         repeat {
             run.plan.withLock { $0.beginRound() }

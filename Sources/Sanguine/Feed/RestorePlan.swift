@@ -37,11 +37,15 @@ struct RestorePlan: Sendable {
     /// The length of the next range.
     private var length = RecordLimits.restoreRangeNumbers
     private var lastRange: Int
+    /// The number of ranges of a round.
+    private let round: Int
     /// The number of ranges that may be returned before the next round.
-    private var rest = RecordLimits.restoreRoundRanges
+    private var rest: Int
 
     /// Creates the plan for the numbers that a restore lacks.
-    init(_ restore: RecordsFile.Restore) {
+    init(_ restore: RecordsFile.Restore, round: Int = RecordLimits.restoreRoundRanges) {
+        self.round = round
+        rest = round
         head = restore.head
         let done = restore.ranges.filter { $0.number != RecordsFile.Range.catchingUp }
         lastRange = done.map(\.number).max() ?? 0
@@ -62,8 +66,8 @@ struct RestorePlan: Sendable {
     /// The restored part, from 0 to 1.
     var part: Double { head > 0 ? Double(restored) / Double(head) : 1 }
 
-    /// Begins another round, of at most ``RecordLimits/restoreRoundRanges`` ranges.
-    mutating func beginRound() { rest = RecordLimits.restoreRoundRanges }
+    /// Begins another round of ranges.
+    mutating func beginRound() { rest = round }
 
     /// Returns the newest range that was not returned yet; `nil` if the round is over.
     mutating func next() -> RecordsFile.Range? {

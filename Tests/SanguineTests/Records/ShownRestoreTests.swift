@@ -224,6 +224,30 @@ import Testing
         #expect(client.records(Counter.self).count == 8_998)
     }
 
+    @Test func `another device's changes are shown during a long restore`() async throws {
+        let count = 10_000
+        let fixture = filled(count)
+        let client = try fixture.client()
+        client.users.current.feed.restore.setRound(4)
+        try await begin(client, fixture)
+        fixture.authority.set("other", to: 5)
+        fixture.authority.delete(Counter.self, .of("c\(count - 1)"))
+        // The pages of the first round, and then the changes since the beginning.
+        try await fixture.network.waitForHeld(1)
+        while !fixture.network.held.contains(where: { $0.since >= Int64(count) }) {
+            try await fixture.network.releaseFirst()
+            try await fixture.network.waitForHeld(1)
+        }
+        let last = fixture.network.held.map(\.since).max()
+        try await fixture.network.releaseFirst { $0.since == last }
+        try await eventually("the other device's record is shown") { client.count("other") == 5 }
+        #expect(client.count("c\(count - 1)") == nil && client.restored < 1)
+        #expect(client.count("c2000") == nil)
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(client.records(Counter.self).count == count)
+    }
+
     @Test func `an operation on a shown record counts once until it is settled`() async throws {
         let fixture = filled(5_000)
         let client = try fixture.client()
