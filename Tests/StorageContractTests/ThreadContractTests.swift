@@ -235,6 +235,28 @@ struct ThreadContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
+    func `a process that dies after it sent a call leaves an interrupted, paid answer`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            _ = try await world.authority.markSent(call)
+            // Long before the hold expires.
+            #expect(try await world.authority.recover() == 1)
+            let answer = try #require(try await messages(world, who).last)
+            #expect(answer.state == .cut && answer.charged == 5)
+            #expect(answer.finishReason == "interrupted")
+            let balance = try await world.authority.balance(who.account)
+            #expect((balance.available, balance.held) == (95, 0))
+
+            #expect(try await world.authority.recover() == 0)
+            world.clock.advance(by: .seconds(601))
+            #expect(try await world.authority.expireHolds() == 0)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
     func `a refused call writes no message`(driver: StorageDriver) async throws {
         try await withWorld(driver) { world in
             let who = try await world.guest(1)
