@@ -319,6 +319,15 @@ struct ThreadContractTests {
             let many = try await refusal(world, who, "d", Identifier(at: world.clock.now()))
             #expect(many?.code == .storageFull)
             #expect(try await world.authority.balance(who.account).held == 5)
+            try await world.checkCounts(who)
+            // The thread of a call that is withdrawn, or that is deleted, makes room.
+            try await delete(world, who)
+            let new = try await start(world, who, "e", in: Identifier(at: world.clock.now()))
+            try await world.authority.withdraw(new)
+            _ = try await start(world, who, "f", in: Identifier(at: world.clock.now()))
+            try await world.checkCounts(who)
+            let late = try await refusal(world, who, "g", Identifier(at: world.clock.now()))
+            #expect(late?.code == .storageFull)
         }
     }
 

@@ -143,6 +143,9 @@ struct PushDraft {
         self.now = now
     }
 
+    /// The number of the account's threads.
+    var threads: Int64 { feed.threads }
+
     /// The changes to store, in order.
     var changes: [Change] {
         changed > 0 ? stored + [.put(.feed(feed)), .put(.balance(balance))] : stored
@@ -422,7 +425,7 @@ struct PushDraft {
 
     /// Has the messages of a deleted thread removed later, and no call begin it again.
     private mutating func forget(_ deleted: RecordName) {
-        guard deleted.collection == ChatThread.collection.name else { return }
+        guard deleted.isThread else { return }
         let account = balance.account
         stored.append(.put(ThreadRemoval(account: account, thread: deleted.id)))
         stored.append(.put(DeletedThread(account: account, thread: deleted.id, at: now)))
@@ -442,9 +445,7 @@ struct PushDraft {
                 createdAt: edit.old?.isLive == true ? edit.old?.createdAt ?? now : now,
                 updatedAt: now
             )
-            feed.records += (row.isLive ? 1 : 0) - (edit.old?.isLive == true ? 1 : 0)
-            feed.tombstones += (row.isLive ? 0 : 1) - (edit.old?.isLive == false ? 1 : 0)
-            feed.bytes += row.storedBytes - (edit.old?.storedBytes ?? 0)
+            feed.count(row, replacing: edit.old)
             source.set(row)
             stored += edit.unindexed.map(Change.unindex)
             stored.append(.put(.record(row)))

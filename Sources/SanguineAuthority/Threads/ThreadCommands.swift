@@ -34,7 +34,7 @@ struct ThreadCommands: Sendable {
         }
         var draft = try sync.begin(account, loaded, reader)
         do {
-            try checkCount(thread, account, reader)
+            try checkCount(thread, account, draft, reader)
             let mutation = BeginMessages(
                 thread: thread,
                 function: function,
@@ -128,15 +128,13 @@ struct ThreadCommands: Sendable {
     private func checkCount(
         _ thread: RecordID,
         _ account: Identifier,
+        _ draft: PushDraft,
         _ reader: any RecordReader
     ) throws {
-        let collection = ChatThread.collection.name
-        if let row = try reader.record(RecordName(collection, in: account, thread)), row.isLive {
-            return
-        }
+        let name = RecordName(ChatThread.collection.name, in: account, thread)
+        if let row = try reader.record(name), row.isLive { return }
         let limit = settings.threadsPerAccount
-        let list = IndexList(collection, in: account, by: ChatThread.byArea.field)
-        guard try reader.entries(in: list, limit: limit).count < limit else {
+        guard draft.threads < limit else {
             throw Refusal(.storageFull, "Delete threads first: at most \(limit) are allowed.")
         }
     }
