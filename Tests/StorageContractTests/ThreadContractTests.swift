@@ -256,6 +256,104 @@ struct ThreadContractTests {
         }
     }
 
+    /// Replaces the stored value of the answer of a call.
+    private func damage(
+        _ world: MergeWorld,
+        _ who: Identity,
+        _ key: String,
+        _ json: String
+    ) async throws {
+        let id = try #require(ChatMessage.answer(of: key))
+        let name = RecordName("$messages", in: who.account, id)
+        let command = Command<Void>(keys: [.record(name)]) { loaded in
+            guard var row = loaded.record(name) else { return Decision(()) }
+            row.value = Array(json.utf8)
+            return Decision((), changes: [.put(.record(row))])
+        }
+        try await world.storage.perform(command).get()
+    }
+
+    private func stored(_ world: MergeWorld, _ who: Identity) async throws -> [JSONValue] {
+        try await world.authority.pull(who.account, .init(since: 0, limit: 1_000)).changes
+            .filter { $0.collection == "$messages" && !$0.deleted && $0.id.text.hasSuffix(":2") }
+            .compactMap(\.value)
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `an answer ends even if its message cannot be read`(driver: StorageDriver) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            try await damage(world, who, "k", #"{"role":7,"state":"making","thread":"t"}"#)
+            _ = try await settle(world, call)
+            let answer = try #require(try await stored(world, who).first)
+            #expect(answer["state"] == "complete" && answer["charged"] == 2)
+            #expect(answer["text"] == "Soon." && answer["role"] == 7)
+            #expect(try await world.authority.balance(who.account).available == 98)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases, [true, false])
+    func `a message that is no object is removed by the end of its call`(
+        driver: StorageDriver,
+        isWithdrawn: Bool
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            try await damage(world, who, "k", "[]")
+            if isWithdrawn {
+                try await world.authority.withdraw(call)
+            } else {
+                _ = try await settle(world, call)
+            }
+            #expect(try await stored(world, who).isEmpty)
+            let balance = try await world.authority.balance(who.account)
+            #expect(balance.available == (isWithdrawn ? 100 : 98) && balance.held == 0)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `an answer whose end does not fit in a record ends without it`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            let reason = String(repeating: "r", count: WireLimits.recordBytes)
+            _ = try await world.authority.settle(
+                call,
+                .succeeded(charge: 2) { _, _ in Array("{}".utf8) },
+                parts: nil,
+                with: [],
+                recording: nil,
+                leaving: MessageEnd(content: MessageContent("Soon."), finishReason: reason)
+            )
+            let answer = try #require(try await messages(world, who).last)
+            #expect(answer.state == .complete && answer.text == "Soon." && answer.charged == 2)
+            #expect(answer.finishReason == "record_too_large" && answer.isCut)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a title that its thread cannot store is refused`(driver: StorageDriver) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            _ = try await settle(world, try await start(world, who, "k"))
+            let name = RecordName("$threads", in: who.account, RecordID(Self.thread))
+            let command = Command<Void>(keys: [.record(name)]) { loaded in
+                guard var row = loaded.record(name) else { return Decision(()) }
+                row.value = Array("[]".utf8)
+                return Decision((), changes: [.put(.record(row))])
+            }
+            try await world.storage.perform(command).get()
+            let refusal = await world.refusal { () async throws(Problem) in
+                try await world.authority.setTitle("Title", of: name.id, who.account)
+            }
+            #expect(refusal?.code == .invalidContent)
+        }
+    }
+
     @Test(arguments: StorageDriver.allCases)
     func `a refused call writes no message`(driver: StorageDriver) async throws {
         try await withWorld(driver) { world in

@@ -166,6 +166,33 @@ struct PushDraft {
         apply(try edits(changes))
     }
 
+    /// Returns a text of a stored record, which need not match its type; `nil` if there is none.
+    ///
+    /// - Throws: ``Refusal`` if the record is not an object, or the storage's error.
+    func string(_ member: String, of key: RecordKey) throws -> String? {
+        guard let value = try source.record(key)?.value else { return nil }
+        do {
+            return try value.fields()[member]?.string
+        } catch {
+            throw Refusal.unstorable(key, error)
+        }
+    }
+
+    /// Replaces members of a stored record, which need not match its type.
+    ///
+    /// The record may exceed the limits of the account.
+    ///
+    /// - Throws: ``Refusal`` if the record cannot be stored, or the storage's error.
+    mutating func replace(_ members: [String: JSONValue], of key: RecordKey) throws {
+        guard var value = try source.record(key)?.value else { return }
+        do {
+            for (name, member) in members { value = try value.setting(name, to: member) }
+        } catch {
+            throw Refusal.unstorable(key, error)
+        }
+        apply(try edits([key: value], evenIfFull: true))
+    }
+
     /// Runs mutations without an operation of a device, as one change.
     ///
     /// - Parameters:
