@@ -504,6 +504,82 @@ struct ThreadContractTests {
         }
     }
 
+    private func deletions(_ world: MergeWorld, _ who: Identity) async throws -> Int {
+        let query = DocumentQuery(.deletedThread, of: who.account, limit: 10_000)
+        return try await world.storage.documents(query).count
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a deletion is remembered for 90 days`(driver: StorageDriver) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            try await delete(world, who)
+            #expect(try await world.authority.removeDeletedThreads() == 1)
+            world.clock.advance(by: DeletedThread.kept)
+            try await world.authority.sweep()
+            #expect(try await refusal(world, who, "late", Self.thread)?.code == .notFound)
+            world.clock.advance(by: .seconds(1))
+            try await world.authority.sweep()
+            #expect(try await deletions(world, who) == 0)
+            _ = try await start(world, who, "k")
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `an account with many deletions forgets the oldest after a week`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            // One that is older than the others.
+            try await delete(world, who)
+            world.clock.advance(by: .seconds(1))
+            let now = world.clock.now()
+            let others = (1..<DeletedThread.number).map { _ in
+                DeletedThread(account: who.account, thread: RecordID(Identifier(at: now)), at: now)
+            }
+            let command = Command<Void>(keys: []) { _ in
+                Decision((), changes: others.map { .put($0) })
+            }
+            try await world.storage.perform(command).get()
+            #expect(try await world.authority.removeDeletedThreads() == 1)
+            #expect(try await deletions(world, who) == DeletedThread.number)
+
+            // A late call may still arrive.
+            try await delete(world, who, Identifier(at: world.clock.now()).description)
+            #expect(try await world.authority.removeDeletedThreads() == 1)
+            #expect(try await deletions(world, who) == DeletedThread.number + 1)
+            #expect(try await refusal(world, who, "late", Self.thread)?.code == .notFound)
+
+            world.clock.advance(by: DeletedThread.leastKept + .seconds(1))
+            try await delete(world, who, Identifier(at: world.clock.now()).description)
+            #expect(try await world.authority.removeDeletedThreads() == 1)
+            #expect(try await deletions(world, who) == DeletedThread.number)
+            // The oldest one is forgotten.
+            _ = try await start(world, who, "k")
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a removal that cannot be read does not keep others`(driver: StorageDriver) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            _ = try await settle(world, try await start(world, who, "k"))
+            try await delete(world, who)
+            // Its id comes before those of all accounts.
+            let row = DocumentRow(kind: .threadRemoval, id: "!", body: Array("{}".utf8))
+            let command = Command<Void>(keys: []) { _ in
+                Decision((), changes: [.put(.document(row))])
+            }
+            try await world.storage.perform(command).get()
+            let failure = await world.refusal { () async throws(Problem) in
+                try await world.authority.removeDeletedThreads()
+            }
+            #expect(failure?.code == .internalFault)
+            #expect(try await messages(world, who).isEmpty)
+        }
+    }
+
     // A device may delete a thread before the call that begins it has arrived.
     @Test(arguments: StorageDriver.allCases)
     func `a thread that was deleted before its first call cannot begin`(
