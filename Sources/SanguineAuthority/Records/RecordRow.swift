@@ -118,7 +118,7 @@ public struct FeedRow: Hashable, Sendable {
         self.threads = threads
     }
 
-    /// Counts a record that is stored in the place of an older row of its name, if there is one.
+    /// Counts a record that is stored, and that replaces the older row of its name, if any.
     mutating func count(_ new: RecordRow, replacing old: RecordRow?) {
         let live = (new.isLive ? 1 : 0) - (old?.isLive == true ? 1 : 0) as Int64
         records += live
