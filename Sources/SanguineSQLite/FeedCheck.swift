@@ -108,7 +108,8 @@ struct FeedCheck {
         let rows = live[0] &+ deleted[0] &+ files[0]
         let bytes = live[1] &+ deleted[1] &+ files[1] &+ rows &* RecordRow.overheadBytes
         let stored = [live[0], deleted[0], bytes, live[3]]
-        let counted = feed.map { [$0[0], $0[1], $0[2], $0[4]] } ?? [0, 0, 0, 0]
+        var counted: [Int64] = [0, 0, 0, 0]
+        if let feed { counted = [feed[0], feed[1], feed[2], feed[4]] }
         let newest = max(live[2], deleted[2], feed?[3] ?? 0)
         if rows > 0, feed == nil {
             report.find("\(account) has \(rows) records and files, but no counters.")
