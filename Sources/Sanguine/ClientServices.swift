@@ -85,8 +85,10 @@ final class ClientServices: Sendable {
         records = RecordObservers(mainActorBatch: mainActorBatch)
         events = EventKeeper(configuration: configuration, zone: zone)
         connectEvents()
-        queries.entries.setSwitches(switches.current.switches)
-        switches.onChange { [weak queries] in queries?.entries.setSwitches($0) }
+        queries.entries.setSwitches { [switches] in switches.current.switches }
+        switches.onChange { [weak queries, switches] in
+            queries?.entries.setSwitches { switches.current.switches }
+        }
     }
 
     private static func deviceStore(

@@ -6,9 +6,9 @@ import SanguineModel
 /// Compares the counters of each account's feed with the stored records and files.
 ///
 /// A record is its own entry in its owner's feed, by its number: there is no separate table of
-/// entries. So three things can be wrong: the counted records, deletions and bytes; the counters of
-/// an account may be missing; or a record's number may exceed the end of the feed, where no device
-/// receives it.
+/// entries. So three things can be wrong: the counted records, deletions, bytes and threads; the
+/// counters of an account may be missing; or a record's number may exceed the end of the feed,
+/// where no device receives it.
 ///
 /// All rows are read in the order of accounts, on one snapshot, in constant memory.
 struct FeedCheck {
@@ -51,8 +51,8 @@ struct FeedCheck {
     init(on handle: OpaquePointer) throws(SQLFailure) {
         func records(_ index: String, _ condition: String) -> String {
             """
-            SELECT owner, count(*), sum(length(value)), max(seq) FROM records INDEXED BY \(index)
-            WHERE deleted_at IS \(condition) GROUP BY owner ORDER BY owner
+            SELECT owner, count(*), sum(length(value)), max(seq), sum(collection = '$threads')
+            FROM records INDEXED BY \(index) WHERE deleted_at IS \(condition) GROUP BY owner ORDER BY owner
             """
         }
         live = try Rows(records("records_live_by_feed", "NULL"), on: handle)
@@ -62,7 +62,10 @@ struct FeedCheck {
             on: handle
         )
         feeds = try Rows(
-            "SELECT account, records, tombstones, bytes, horizon FROM feeds ORDER BY account",
+            """
+            SELECT account, records, tombstones, bytes, horizon, threads FROM feeds
+            ORDER BY account
+            """,
             on: handle
         )
         balances = try Rows("SELECT account, head FROM balances ORDER BY account", on: handle)
@@ -79,10 +82,10 @@ struct FeedCheck {
             try? end.run()
         }
         var report = DataExamination.Feeds()
-        try live.advance(3)
-        try deleted.advance(3)
+        try live.advance(4)
+        try deleted.advance(4)
         try files.advance(2)
-        try feeds.advance(4)
+        try feeds.advance(5)
         try balances.advance(1)
         while let account = [live, deleted, files, feeds, balances].compactMap(\.account).min() {
             if isStopped() { return report }
@@ -95,8 +98,8 @@ struct FeedCheck {
         _ account: Identifier,
         into report: inout DataExamination.Feeds
     ) throws(SQLFailure) {
-        let live = try live.next(account) ?? [0, 0, 0]
-        let deleted = try deleted.next(account) ?? [0, 0, 0]
+        let live = try live.next(account) ?? [0, 0, 0, 0]
+        let deleted = try deleted.next(account) ?? [0, 0, 0, 0]
         let files = try files.next(account) ?? [0, 0]
         let feed = try feeds.next(account)
         let head = try balances.next(account)?[0]
@@ -104,8 +107,9 @@ struct FeedCheck {
         report.records += Int(clamping: live[0])
         let rows = live[0] &+ deleted[0] &+ files[0]
         let bytes = live[1] &+ deleted[1] &+ files[1] &+ rows &* RecordRow.overheadBytes
-        let stored = [live[0], deleted[0], bytes]
-        let counted = feed.map { Array($0.prefix(3)) } ?? [0, 0, 0]
+        let stored = [live[0], deleted[0], bytes, live[3]]
+        var counted: [Int64] = [0, 0, 0, 0]
+        if let feed { counted = [feed[0], feed[1], feed[2], feed[4]] }
         let newest = max(live[2], deleted[2], feed?[3] ?? 0)
         if rows > 0, feed == nil {
             report.find("\(account) has \(rows) records and files, but no counters.")
@@ -119,6 +123,8 @@ struct FeedCheck {
     }
 
     private static func text(_ numbers: [Int64]) -> String {
-        "\(numbers[0]) records, \(numbers[1]) deletions and \(numbers[2]) bytes"
+        """
+        \(numbers[0]) records, \(numbers[1]) deletions, \(numbers[2]) bytes and \(numbers[3]) threads
+        """
     }
 }

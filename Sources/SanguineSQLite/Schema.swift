@@ -17,7 +17,7 @@ struct Schema: Sendable {
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
             indexes, quotaHolds, documents, administration, merges, expiringGrants,
-            auditDetail, eras, metering, planEnds,
+            auditDetail, eras, metering, planEnds, threadCounts,
         ]
     )
 
@@ -442,5 +442,13 @@ extension Schema {
     private static let planEnds = """
         CREATE INDEX accounts_by_plan_end ON accounts (plan_expires_at, id)
             WHERE plan_expires_at IS NOT NULL AND state = 0 AND plan <> 'free';
+        """
+
+    private static let threadCounts = """
+        ALTER TABLE feeds ADD COLUMN threads INTEGER NOT NULL DEFAULT 0;
+        UPDATE feeds SET threads = (
+            SELECT count(*) FROM records
+            WHERE collection = '$threads' AND scope = feeds.account AND deleted_at IS NULL
+        );
         """
 }

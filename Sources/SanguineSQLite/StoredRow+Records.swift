@@ -44,7 +44,7 @@ extension RecordRow: StoredRow {
 extension FeedRow: StoredRow {
     static let table = "feeds"
     static let keyColumns = ["account"]
-    static let valueColumns = ["records", "tombstones", "bytes", "horizon"]
+    static let valueColumns = ["records", "tombstones", "bytes", "horizon", "threads"]
 
     func bind(to statement: SQLStatement) {
         statement.bind(account)
@@ -52,6 +52,7 @@ extension FeedRow: StoredRow {
         statement.bind(tombstones)
         statement.bind(bytes)
         statement.bind(horizon)
+        statement.bind(threads)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -60,7 +61,8 @@ extension FeedRow: StoredRow {
             records: statement.integer(1),
             tombstones: statement.integer(2),
             bytes: statement.integer(3),
-            horizon: statement.integer(4)
+            horizon: statement.integer(4),
+            threads: statement.integer(5)
         )
     }
 }

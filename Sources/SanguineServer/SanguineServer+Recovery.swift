@@ -3,7 +3,7 @@ import SanguineAuthority
 import SanguineModel
 
 extension SanguineServer {
-    /// Releases calls that an earlier process left running, and reads the switches.
+    /// Ends calls that an earlier process left running, and reads the switches.
     ///
     /// Damaged data is served read-only, so its calls stay as they are.
     static func recover(
@@ -11,14 +11,14 @@ extension SanguineServer {
         _ readiness: Readiness,
         _ logger: Logger
     ) async throws {
-        let released: Int
+        let ended: Int
         // A failing storage makes the server unready; housekeeping reads the switches again.
         _ = try? await authority.loadSwitches()
         do throws(Problem) {
-            released = try await authority.recover { problem in
+            ended = try await authority.recover { problem in
                 guard !readiness.isDamaged else { return }
                 logger.error(
-                    "A call left by an earlier process could not be released",
+                    "A call left by an earlier process could not be ended",
                     metadata: ["code": "\(problem.code.rawValue)"]
                 )
             }
@@ -26,10 +26,10 @@ extension SanguineServer {
             guard readiness.isDamaged else { throw error }
             return
         }
-        if released > 0 {
+        if ended > 0 {
             logger.notice(
-                "Calls left by an earlier process were released",
-                metadata: ["count": "\(released)"]
+                "Calls left by an earlier process were ended",
+                metadata: ["count": "\(ended)"]
             )
         }
     }

@@ -138,6 +138,61 @@ extension EndToEnd {
             }
         }
 
+        @Test func `switches that another administrator has replaced since are not undone`()
+            async throws
+        {
+            try await TemporaryFolder.with { root in
+                let data = root.appending(path: "data")
+                let file = root.appending(path: "switches.json")
+                let plain = root.appending(path: "plain.json")
+                try Data(#"{"functions": {"ask": {"timeout": 120}}}"#.utf8).write(to: plain)
+                try await ServeProcess.with(data: data) { server in
+                    func set(_ file: URL) async throws -> Tool.Ended {
+                        let command = ["set", file.path, "--reason", "slow answers"]
+                        return try await Self.switches(command, of: server, in: data)
+                    }
+                    let read = try await Self.switches(["show", "--json"], of: server, in: data)
+                    try Data(read.output.utf8).write(to: file)
+                    #expect(try await set(plain).status == 0)
+
+                    let late = try await set(file)
+                    #expect(late.status == 1 && late.output.isEmpty)
+                    #expect(late.errors.contains("revision 0, but the server has revision 1"))
+                    #expect(late.errors.contains("switches show --json"))
+                    let again = try await Self.switches(["show", "--json"], of: server, in: data)
+                    try Data(again.output.utf8).write(to: file)
+                    let repeated = try await set(file)
+                    #expect(repeated.status == 0, "\(repeated.errors)")
+                    #expect(repeated.output.hasPrefix("revision  2, "))
+                    #expect(repeated.output.contains("function ask: timeout 120 s\n"))
+                }
+            }
+        }
+
+        @Test func `switches are sent with the tag of those that they replace`() async throws {
+            try await TemporaryFolder.with { data in
+                try Data("secret".utf8).write(to: data.appending(path: "admin-token"))
+                let read = #"{"revision":4,"switches":{}}"#
+                let answer = """
+                    HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nETag: "four"\r\n\
+                    Connection: close\r\nContent-Length: \(read.utf8.count)\r\n\r\n\(read)
+                    """
+                try await ScriptedUpstream.with { request in
+                    request.head.hasPrefix("GET ") ? .bytesThenHangUp(answer) : .status(412)
+                } _: { server in
+                    let command = ["switches", "clear", "--reason", "a release"]
+                    let options = ["--data", data.path, "--admin-port", "\(server.port)"]
+                    let ended = try await Tool.with(command + options) { try await $0.ended() }
+                    #expect(ended.status == 1 && ended.output.isEmpty)
+                    #expect(ended.errors.contains("Another administrator has just replaced"))
+                    #expect(ended.errors.contains("switches show --json"))
+                    let heads = server.requests.value.map(\.head)
+                    #expect(heads.count == 2)
+                    #expect(heads.last?.contains("If-Match: \"four\"") == true)
+                }
+            }
+        }
+
         @Test func `switches of unknown functions, and files that are no JSON, change nothing`()
             async throws
         {

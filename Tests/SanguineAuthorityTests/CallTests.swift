@@ -275,7 +275,8 @@ struct CallRecoveryTests {
         _ = try await storage.perform(command).get()
     }
 
-    @Test func `unsent and free calls are deleted, and sent ones wait`() async throws {
+    @Test func `unsent and free calls are deleted, and sent ones are charged at once`() async throws
+    {
         let (before, account) = try await authority()
         let unsent = try await before.start(account, Submission("unsent", hold: 10)).call
         let sent = try #require(try await before.start(account, Submission("sent", hold: 20)).call)
@@ -284,21 +285,21 @@ struct CallRecoveryTests {
         #expect(try await before.balance(account).available == 70)
 
         let (after, _) = try await authority()
-        #expect(try await after.recover() == 2)
+        #expect(try await after.recover() == 3)
         let keys = ["unsent", "sent", "free", "never"]
         let balance = try await after.balance(account, operations: keys)
-        #expect((balance.available, balance.held) == (80, 20))
+        #expect((balance.available, balance.held) == (80, 0))
         #expect(
             balance.operations == [
                 "unsent": OperationState(.unknown), "free": OperationState(.unknown),
-                "sent": OperationState(.running, held: 20), "never": OperationState(.unknown),
+                "sent": OperationState(.settled), "never": OperationState(.unknown),
             ]
         )
         #expect(try await after.recover() == 0)
         #expect(try await after.start(account, Submission("unsent", hold: 10)).call != unsent)
 
         clock.advance(by: .seconds(600))
-        #expect(try await after.expireHolds() == 2)
+        #expect(try await after.expireHolds() == 1)
         #expect(try await after.balance(account).available == 80)
         #expect(try await after.verifyLedger().differences.isEmpty)
     }

@@ -60,6 +60,7 @@ struct FeedCheckTests {
         ("DELETE FROM blobs", "counts 3 records"),
         ("DELETE FROM records", "but has 0 records, 0 deletions"),
         ("UPDATE records SET seq = seq + 100 WHERE seq = 3", "number 103, beyond its feed's end"),
+        ("UPDATE feeds SET threads = 1", "bytes and 1 threads, but has"),
         ("UPDATE feeds SET horizon = 99", "number 99, beyond its feed's end"),
     ])
     func `a wrong counter is found, but a server still works`(

@@ -111,13 +111,16 @@ struct RoomMigrationTests {
                         ('a', X'', '1', zeroblob(16), 1, 1, NULL, X'7B7D', 0, 0),
                         ('a', X'', '2', zeroblob(16), 2, 2, 5, X'', 0, 0),
                         ('a', X'', '3', zeroblob(16), 3, 3, 5, X'', 0, 0);
-                    INSERT INTO feeds (account, records, horizon) VALUES (zeroblob(16), 1, 7);
+                    INSERT INTO feeds (account, records, horizon) VALUES (zeroblob(16), 2, 7);
                     INSERT INTO feeds (account, records, horizon)
                         VALUES (X'00000000000000000000000000000001', 0, 9);
                     INSERT INTO records
                         (collection, scope, id, owner, seq, through, deleted_at, value,
                          created_at, updated_at)
-                    VALUES ('a', X'', '4', X'00000000000000000000000000000002', 1, 1, 5, X'', 0, 0)
+                    VALUES
+                        ('a', X'', '4', X'00000000000000000000000000000002', 1, 1, 5, X'', 0, 0),
+                        ('$threads', zeroblob(16), '5', zeroblob(16), 4, 4, NULL, X'7B7D', 0, 0),
+                        ('$threads', zeroblob(16), '6', zeroblob(16), 5, 5, 5, X'', 0, 0)
                     """
             )
         }
@@ -135,7 +138,14 @@ struct RoomMigrationTests {
         let loaded = try await storage.load(accounts.map { .feed($0) })
         #expect(
             accounts.map { loaded.feed($0) } == [
-                FeedRow(account: accounts[0], records: 1, tombstones: 2, bytes: 302, horizon: 7),
+                FeedRow(
+                    account: accounts[0],
+                    records: 2,
+                    tombstones: 3,
+                    bytes: 504,
+                    horizon: 7,
+                    threads: 1
+                ),
                 FeedRow(account: accounts[1], horizon: 9),
                 FeedRow(account: accounts[2], tombstones: 1, bytes: 100),
             ]

@@ -36,6 +36,13 @@ struct ClientGameTests {
         #expect(played.output.contains(#/seed \d+, step \d+: /#))
     }
 
+    @Test func `a fault that is planted in threads is found by a game of threads`() async throws {
+        let fault = PlantedFault.showsQuestionsTwice.rawValue
+        let played = try await Player.playClients(1...20, "--threads", "--fault", fault)
+        #expect(played.status == 0, "No seed shows \(fault): the game of threads is blind to it.")
+        #expect(played.output.contains(#/seed \d+, step \d+: .*twice/#), "\(played.output)")
+    }
+
     @Test func `a crash names its seed and step`() async throws {
         let fault = PlantedFault.keepsLookAlike.rawValue
         let played = try await Player.playClients(1...150, "--fault", fault)

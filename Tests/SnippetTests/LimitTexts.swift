@@ -237,6 +237,8 @@ enum LimitTexts {
         ("LiveLimits.ticketLife", time(LiveLimits.ticketLife)),
         ("LiveLimits.tickets", count(LiveLimits.tickets)),
         ("LiveLimits.ticketsPerAccount", count(LiveLimits.ticketsPerAccount)),
+        ("LiveLimits.accountsWokenAtOnce", count(LiveLimits.accountsWokenAtOnce)),
+        ("LiveLimits.switchesTime", time(LiveLimits.switchesTime)),
     ]
 
     private static let records: [(String, String)] = [

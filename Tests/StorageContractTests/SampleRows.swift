@@ -118,7 +118,9 @@ enum SampleRows {
                 updatedAt: .at(12)
             )
         ),
-        .feed(FeedRow(account: id, records: 14, tombstones: 16, bytes: 17, horizon: 15)),
+        .feed(
+            FeedRow(account: id, records: 14, tombstones: 16, bytes: 17, horizon: 15, threads: 18)
+        ),
         .result(
             ResultRow(
                 key: [1, 0, 2],
@@ -282,7 +284,8 @@ enum SampleRows {
                 records: .max,
                 tombstones: .min,
                 bytes: .max,
-                horizon: .min
+                horizon: .min,
+                threads: .max
             )
         ),
     ]

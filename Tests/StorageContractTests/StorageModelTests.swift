@@ -356,7 +356,8 @@ private func randomRow(using random: inout SplitMix64) -> Row {
                 records: amount,
                 tombstones: amount % 5,
                 bytes: amount * 9,
-                horizon: amount % 7
+                horizon: amount % 7,
+                threads: amount % 11
             )
         )
     case 0: return .account(.sample(account, seq: amount))

@@ -235,6 +235,126 @@ struct ThreadContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
+    func `a process that dies after it sent a call leaves an interrupted, paid answer`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            _ = try await world.authority.markSent(call)
+            // Long before the hold expires.
+            #expect(try await world.authority.recover() == 1)
+            let answer = try #require(try await messages(world, who).last)
+            #expect(answer.state == .cut && answer.charged == 5)
+            #expect(answer.finishReason == "interrupted")
+            let balance = try await world.authority.balance(who.account)
+            #expect((balance.available, balance.held) == (95, 0))
+
+            #expect(try await world.authority.recover() == 0)
+            world.clock.advance(by: .seconds(601))
+            #expect(try await world.authority.expireHolds() == 0)
+        }
+    }
+
+    /// Replaces the stored value of the answer of a call.
+    private func damage(
+        _ world: MergeWorld,
+        _ who: Identity,
+        _ key: String,
+        _ json: String
+    ) async throws {
+        let id = try #require(ChatMessage.answer(of: key))
+        let name = RecordName("$messages", in: who.account, id)
+        let command = Command<Void>(keys: [.record(name)]) { loaded in
+            guard var row = loaded.record(name) else { return Decision(()) }
+            row.value = Array(json.utf8)
+            return Decision((), changes: [.put(.record(row))])
+        }
+        try await world.storage.perform(command).get()
+    }
+
+    private func stored(_ world: MergeWorld, _ who: Identity) async throws -> [JSONValue] {
+        try await world.authority.pull(who.account, .init(since: 0, limit: 1_000)).changes
+            .filter { $0.collection == "$messages" && !$0.deleted && $0.id.text.hasSuffix(":2") }
+            .compactMap(\.value)
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `an answer ends even if its message cannot be read`(driver: StorageDriver) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            try await damage(world, who, "k", #"{"role":7,"state":"making","thread":"t"}"#)
+            _ = try await settle(world, call)
+            let answer = try #require(try await stored(world, who).first)
+            #expect(answer["state"] == "complete" && answer["charged"] == 2)
+            #expect(answer["text"] == "Soon." && answer["role"] == 7)
+            #expect(try await world.authority.balance(who.account).available == 98)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases, [true, false])
+    func `a message that is no object is removed by the end of its call`(
+        driver: StorageDriver,
+        isWithdrawn: Bool
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            try await damage(world, who, "k", "[]")
+            if isWithdrawn {
+                try await world.authority.withdraw(call)
+            } else {
+                _ = try await settle(world, call)
+            }
+            #expect(try await stored(world, who).isEmpty)
+            let balance = try await world.authority.balance(who.account)
+            #expect(balance.available == (isWithdrawn ? 100 : 98) && balance.held == 0)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `an answer whose end does not fit in a record ends without it`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            let call = try await start(world, who, "k")
+            let reason = String(repeating: "r", count: WireLimits.recordBytes)
+            _ = try await world.authority.settle(
+                call,
+                .succeeded(charge: 2) { _, _ in Array("{}".utf8) },
+                parts: nil,
+                with: [],
+                recording: nil,
+                leaving: MessageEnd(content: MessageContent("Soon."), finishReason: reason)
+            )
+            let answer = try #require(try await messages(world, who).last)
+            #expect(answer.state == .complete && answer.text == "Soon." && answer.charged == 2)
+            #expect(answer.finishReason == "record_too_large" && answer.isCut)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a title that its thread cannot store is refused`(driver: StorageDriver) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            _ = try await settle(world, try await start(world, who, "k"))
+            let name = RecordName("$threads", in: who.account, RecordID(Self.thread))
+            let command = Command<Void>(keys: [.record(name)]) { loaded in
+                guard var row = loaded.record(name) else { return Decision(()) }
+                row.value = Array("[]".utf8)
+                return Decision((), changes: [.put(.record(row))])
+            }
+            try await world.storage.perform(command).get()
+            let refusal = await world.refusal { () async throws(Problem) in
+                try await world.authority.setTitle("Title", of: name.id, who.account)
+            }
+            #expect(refusal?.code == .invalidContent)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
     func `a refused call writes no message`(driver: StorageDriver) async throws {
         try await withWorld(driver) { world in
             let who = try await world.guest(1)
@@ -297,6 +417,15 @@ struct ThreadContractTests {
             let many = try await refusal(world, who, "d", Identifier(at: world.clock.now()))
             #expect(many?.code == .storageFull)
             #expect(try await world.authority.balance(who.account).held == 5)
+            try await world.checkCounts(who)
+            // The thread of a call that is withdrawn, or that is deleted, makes room.
+            try await delete(world, who)
+            let new = try await start(world, who, "e", in: Identifier(at: world.clock.now()))
+            try await world.authority.withdraw(new)
+            _ = try await start(world, who, "f", in: Identifier(at: world.clock.now()))
+            try await world.checkCounts(who)
+            let late = try await refusal(world, who, "g", Identifier(at: world.clock.now()))
+            #expect(late?.code == .storageFull)
         }
     }
 
@@ -372,6 +501,82 @@ struct ThreadContractTests {
             #expect(try await messages(world, who).isEmpty)
             #expect(try await world.authority.balance(who.account).available == 98)
             #expect(try await refusal(world, who, "new", Self.thread)?.code == .notFound)
+        }
+    }
+
+    private func deletions(_ world: MergeWorld, _ who: Identity) async throws -> Int {
+        let query = DocumentQuery(.deletedThread, of: who.account, limit: 10_000)
+        return try await world.storage.documents(query).count
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a deletion is remembered for 90 days`(driver: StorageDriver) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            try await delete(world, who)
+            #expect(try await world.authority.removeDeletedThreads() == 1)
+            world.clock.advance(by: DeletedThread.kept)
+            try await world.authority.sweep()
+            #expect(try await refusal(world, who, "late", Self.thread)?.code == .notFound)
+            world.clock.advance(by: .seconds(1))
+            try await world.authority.sweep()
+            #expect(try await deletions(world, who) == 0)
+            _ = try await start(world, who, "k")
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `an account with many deletions forgets the oldest after a week`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            // One that is older than the others.
+            try await delete(world, who)
+            world.clock.advance(by: .seconds(1))
+            let now = world.clock.now()
+            let others = (1..<DeletedThread.number).map { _ in
+                DeletedThread(account: who.account, thread: RecordID(Identifier(at: now)), at: now)
+            }
+            let command = Command<Void>(keys: []) { _ in
+                Decision((), changes: others.map { .put($0) })
+            }
+            try await world.storage.perform(command).get()
+            #expect(try await world.authority.removeDeletedThreads() == 1)
+            #expect(try await deletions(world, who) == DeletedThread.number)
+
+            // A late call may still arrive.
+            try await delete(world, who, Identifier(at: world.clock.now()).description)
+            #expect(try await world.authority.removeDeletedThreads() == 1)
+            #expect(try await deletions(world, who) == DeletedThread.number + 1)
+            #expect(try await refusal(world, who, "late", Self.thread)?.code == .notFound)
+
+            world.clock.advance(by: DeletedThread.leastKept + .seconds(1))
+            try await delete(world, who, Identifier(at: world.clock.now()).description)
+            #expect(try await world.authority.removeDeletedThreads() == 1)
+            #expect(try await deletions(world, who) == DeletedThread.number)
+            // The oldest one is forgotten.
+            _ = try await start(world, who, "k")
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a removal that cannot be read does not keep others`(driver: StorageDriver) async throws {
+        try await withWorld(driver) { world in
+            let who = try await world.guest(1)
+            _ = try await settle(world, try await start(world, who, "k"))
+            try await delete(world, who)
+            // Its id comes before those of all accounts.
+            let row = DocumentRow(kind: .threadRemoval, id: "!", body: Array("{}".utf8))
+            let command = Command<Void>(keys: []) { _ in
+                Decision((), changes: [.put(.document(row))])
+            }
+            try await world.storage.perform(command).get()
+            let failure = await world.refusal { () async throws(Problem) in
+                try await world.authority.removeDeletedThreads()
+            }
+            #expect(failure?.code == .internalFault)
+            #expect(try await messages(world, who).isEmpty)
         }
     }
 

@@ -129,8 +129,10 @@ extension Entries {
     }
 
     /// Applies the switches of the server.
-    func setSwitches(_ switches: Switches) {
+    func setSwitches(_ current: () -> Switches) {
         let changed = guarded.withLock { guarded in
+            // Under the lock, so that of two changes the newer one stays.
+            let switches = current()
             guarded.switches = switches
             for entry in guarded.table.all {
                 entry.switchedFreshness = switches.freshness(of: entry.query.name)

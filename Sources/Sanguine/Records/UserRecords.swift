@@ -284,8 +284,10 @@ extension UserRecords {
     }
 
     /// Applies which mutations are shown only after their answer.
-    func withhold(_ mutations: Set<String>) {
+    func withhold(_ current: () -> Set<String>) {
         let isChanged = outbox.update { contents -> Bool in
+            // Under the lock, so that of two changes the newer one stays.
+            let mutations = current()
             guard contents.withheld != mutations else { return false }
             contents.withheld = mutations
             contents.revision += 1

@@ -9,20 +9,36 @@ import Synchronization
 /// device's data. Names that this app does not have, and values that are not valid, have no effect;
 /// they are counted, and named in one line of the log.
 ///
+/// Several feeds may deliver them at the same moment, in any order: that of the former user, that of
+/// the current one, a page and a live connection. The highest revision of an epoch wins.
+///
 /// Mutable state: `guarded`, protected by its mutex, which is never held during disk access or a
-/// call of a handler. It may be taken under any other lock.
+/// call of a handler. It may be taken under any other lock. `writing` orders the writes to disk.
 final class SwitchBoard: Sendable {
     static let stateName = "switches"
 
-    typealias Handler = @Sendable (Switches) -> Void
+    /// Reads ``current`` itself: a later change may have been made before it is called.
+    typealias Handler = @Sendable () -> Void
 
     private struct Guarded {
         var numbered: NumberedSwitches
+        /// Whether this process has received any; their revision may be one of another epoch.
+        var isReceived = false
+        /// The epoch of the revision; `nil` if the server did not name one.
+        var epoch: Epoch?
         var store: ClientStore
         var handlers: [Handler] = []
+
+        /// Whether a received revision is not older than the current one.
+        func accepts(_ revision: Int64, isReset: Bool, of other: Epoch?) -> Bool {
+            guard isReceived, revision < numbered.revision else { return true }
+            guard let epoch, let other else { return isReset }
+            return other != epoch
+        }
     }
 
     private let guarded: Mutex<Guarded>
+    private let writing = Mutex(())
     /// Returns the names that this app does not have.
     private let unknown: @Sendable (Switches) -> [String]
     private let metrics: ClientMetrics
@@ -59,34 +75,46 @@ final class SwitchBoard: Sendable {
         guarded.withLock { $0.handlers.append(handler) }
     }
 
-    /// Applies the switches from the feed.
-    func receive(_ value: JSONValue) {
+    /// Applies the switches from the feed, unless newer ones were received.
+    ///
+    /// - Parameters:
+    ///   - value: The value of the record.
+    ///   - isReset: Whether the feed has started over. Default: no.
+    ///   - epoch: The epoch of the revision. Default: the server did not name one.
+    func receive(_ value: JSONValue, isReset: Bool = false, of epoch: Epoch? = nil) {
         guard let (numbered, faults) = NumberedSwitches.reading(value) else {
             return ignored(["The configuration has no valid 'revision'."])
         }
         let change = guarded.withLock { guarded -> ([Handler], ClientStore)? in
+            guard guarded.accepts(numbered.revision, isReset: isReset, of: epoch) else {
+                return nil
+            }
+            (guarded.isReceived, guarded.epoch) = (true, epoch ?? guarded.epoch)
             guard guarded.numbered != numbered else { return nil }
             guarded.numbered = numbered
             return (guarded.handlers, guarded.store)
         }
         guard let (handlers, store) = change else { return }
-        for handler in handlers { handler(numbered.switches) }
-        write(numbered, to: store)
+        for handler in handlers { handler() }
+        write(to: store)
         ignored(faults + unknown(numbered.switches).map { "'\($0)' is not known." })
     }
 
     /// Continues with another store, because the device's files were removed.
     func move(to store: ClientStore) {
-        let numbered = guarded.withLock { guarded in
+        let revision = guarded.withLock { guarded in
             guarded.store = store
-            return guarded.numbered
+            return guarded.numbered.revision
         }
-        if numbered.revision > 0 { write(numbered, to: store) }
+        if revision > 0 { write(to: store) }
     }
 
-    private func write(_ numbered: NumberedSwitches, to store: ClientStore) {
+    /// Stores the current switches.
+    private func write(to store: ClientStore) {
         do {
-            try store.setState(Self.stateName, try WireCoding.encode(numbered.json))
+            try writing.withLock { _ in
+                try store.setState(Self.stateName, try WireCoding.encode(current.json))
+            }
         } catch StoreError.closed {
             return
         } catch {

@@ -92,8 +92,9 @@ struct ThreadContents: Hashable, Sendable {
     /// Adds the calls of this device to the messages of the feed.
     private mutating func add(_ exchanges: [PendingExchange], from reader: RecordsReader) {
         var position = messages.last?.record.position ?? thread?.lastPosition ?? 0
+        let isFaulty = reader.view.source.environment.fault == .showsQuestionsTwice
         for exchange in exchanges {
-            if let index = messages.lastIndex(where: { $0.id == exchange.answer.id }) {
+            if !isFaulty, let index = messages.lastIndex(where: { $0.id == exchange.answer.id }) {
                 // The feed has begun the answer. This device may have received its end already.
                 guard messages[index].phase == .making, exchange.hasEnded else { continue }
                 var answer = exchange.answer
@@ -103,7 +104,9 @@ struct ThreadContents: Hashable, Sendable {
                 continue
             }
             // The feed has brought it, before the messages of the window.
-            guard thread == nil || reader.record(ChatMessage.self, exchange.answer.id) == nil
+            guard
+                isFaulty || thread == nil
+                    || reader.record(ChatMessage.self, exchange.answer.id) == nil
             else { continue }
             for message in [exchange.question, exchange.answer] {
                 var message = message

@@ -23,6 +23,8 @@ package enum PlantedFault: String, CaseIterable, Sendable {
     case rewritesArguments
     /// The app writes a whole record to change one member.
     case writesWholeRecords
+    /// A question of this device stays in its thread when the feed has brought it.
+    case showsQuestionsTwice
 
     /// The session of a registered user counts as a guest's, which the device's secret begins
     /// again.

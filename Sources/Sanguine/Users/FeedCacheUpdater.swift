@@ -58,16 +58,18 @@ final class FeedCacheUpdater: Sendable {
     ///   - isReset: Whether the feed has started over, so that earlier numbers no longer apply.
     ///   - epoch: The epoch of its number; `nil` if the server did not name one.
     func apply(_ change: RecordChange, isReset: Bool = false, epoch: Epoch? = nil) {
-        // Switches have a number of their own, because they are the same in all feeds.
-        let isConfig = change.collection == Switches.collection
-        let seq = isConfig ? change.value?["revision"]?.integer ?? 0 : change.seq
+        guard change.collection != Switches.collection else {
+            // They have a number of their own, because they are the same in all feeds.
+            if let value = change.value { switches?.receive(value, isReset: isReset, of: epoch) }
+            return
+        }
         let isNew = newest.withLock { newest in
             let key = RecordKey(change.collection, change.id)
             newest.enter(epoch)
             var known = newest.numbers[key, default: 0]
             if change.collection == Self.accountCollection { known = max(known, newest.ownChange) }
-            guard isReset || seq >= known else { return false }
-            newest.numbers[key] = seq
+            guard isReset || change.seq >= known else { return false }
+            newest.numbers[key] = change.seq
             return true
         }
         guard isNew else { return }
@@ -85,8 +87,6 @@ final class FeedCacheUpdater: Sendable {
             queries?.set(value, for: .account, in: cacheScope)
             // The quotas do not contain the amounts that a plan raises.
             queries?.invalidate(.quotas)
-        case Switches.collection:
-            if let value = change.value { switches?.receive(value) }
         default: break
         }
     }

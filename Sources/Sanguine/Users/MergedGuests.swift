@@ -37,10 +37,10 @@ final class MergedGuests: Sendable {
         _ guests: [Identifier],
         token: String
     ) async throws(SanguineError) -> Set<Identifier> {
-        var request = try request(guests)
-        request.headers.setHeader("Authorization", "Bearer \(token)")
-        return try await answer { [request] () async throws(SanguineError) in
-            try await services.exchange.send(request)
+        try await confirmed(guests) { request async throws(SanguineError) in
+            var request = request
+            request.headers.setHeader("Authorization", "Bearer \(token)")
+            return try await services.exchange.send(request)
         }
     }
 
@@ -54,11 +54,11 @@ final class MergedGuests: Sendable {
         let question = Question(account: account, guests: guests)
         guard asked.withLock({ $0.insert(question).inserted }) else { return nil }
         do throws(SanguineError) {
-            let request = try request(guests.sorted())
-            let confirmed = try await answer { () async throws(SanguineError) in
+            let confirmed = try await confirmed(guests.sorted()) {
+                request async throws(SanguineError) in
                 try await user.functions.call.send(request)
             }
-            // The answer is one about the account of the question.
+            // The answers are about the account of the question.
             return user.authorizer.account == account ? confirmed : nil
         } catch {
             asked.withLock { _ = $0.remove(question) }
@@ -66,8 +66,23 @@ final class MergedGuests: Sendable {
         }
     }
 
-    private func request(_ guests: [Identifier]) throws(SanguineError) -> TransportRequest {
-        let ids = guests.prefix(Self.limit).map(\.description).joined(separator: ",")
+    /// Returns those of the guests that are parts of an account, in as many requests as it takes.
+    private func confirmed(
+        _ guests: [Identifier],
+        _ send: (TransportRequest) async throws(SanguineError) -> TransportResponse
+    ) async throws(SanguineError) -> Set<Identifier> {
+        var confirmed: Set<Identifier> = []
+        for start in stride(from: 0, to: guests.count, by: Self.limit) {
+            let request = try request(guests.dropFirst(start).prefix(Self.limit))
+            confirmed.formUnion(
+                try await answer { () async throws(SanguineError) in try await send(request) }
+            )
+        }
+        return confirmed
+    }
+
+    private func request(_ ids: ArraySlice<Identifier>) throws(SanguineError) -> TransportRequest {
+        let ids = ids.map(\.description).joined(separator: ",")
         return try TransportRequest(
             base: configuration.server,
             path: "/v1/account/guests",

@@ -247,7 +247,9 @@ final class UserScope: Sendable {
     }
 
     /// Applies the current switches to the user's records.
-    func switched() { records.withhold(services.switches.current.switches.withheldMutations) }
+    func switched() {
+        records.withhold { [services] in services.switches.current.switches.withheldMutations }
+    }
 
     /// Follows the feed live if an observer needs it, the user is known and the feed can be live.
     func follow() { if feed.canBeLive, hasUser { feed.activate() } }

@@ -52,7 +52,7 @@ package final class UserSwitcher: Sendable {
         }
         services.records.observe { [weak self] in self?.current.records }
         services.queries.entries.observation.onCarried { [weak self] in self?.current.follow() }
-        services.switches.onChange { [weak self] _ in self?.current.switched() }
+        services.switches.onChange { [weak self] in self?.current.switched() }
         retainedOutboxes.sweep()
         retainedOutboxes.takeOver(for: first)
         begin(first)()

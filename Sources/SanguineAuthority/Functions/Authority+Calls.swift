@@ -233,7 +233,7 @@ extension Authority {
                 group.addTask { [self] in
                     do throws(Problem) {
                         return .success(
-                            try await expire(hold, evenEarly: false)
+                            try await expire(hold, afterCrash: false)
                         )
                     } catch {
                         return .failure(error)
@@ -244,17 +244,17 @@ extension Authority {
         }
     }
 
-    /// Cleans up after a process that crashed: releases the calls that were never sent to their
-    /// upstream.
+    /// Cleans up after a process that crashed: ends all calls that it left running.
     ///
-    /// Their keys are deleted. Calls that were sent end at once if a lost call is free; others stay
-    /// until their holds expire, and are charged.
+    /// Calls that were never sent to their upstream are released, and their keys deleted. Calls
+    /// that were sent are lost, and charged as such: their runs have ended with the process. A
+    /// message that one of them was making in a thread says that it was interrupted.
     ///
     /// Run it before the first request, on storage that no other process uses.
     ///
     /// - Parameter report: Receives the problem of each call that cannot be cleaned up. The call is
     ///   left to its hold's expiry, and does not prevent the cleanup of others.
-    /// - Returns: The number of released calls.
+    /// - Returns: The number of ended calls.
     /// - Throws: The failure to list the calls.
     @discardableResult
     public func recover(
@@ -284,13 +284,13 @@ extension Authority {
         if let run = row.run, try await interrupt(row, run, hold) { return true }
         guard id != nil else { return try await perform(calls.abandon(row)) }
         guard let hold else { return false }
-        return try await expire(hold, evenEarly: true)
+        return try await expire(hold, afterCrash: true)
     }
 
-    private func expire(_ hold: HoldRow, evenEarly: Bool) async throws(Problem) -> Bool {
+    private func expire(_ hold: HoldRow, afterCrash: Bool) async throws(Problem) -> Bool {
         let message = try await PartialAnswers(authority: self).end(of: hold)
         return try await perform(
-            calls.expire(hold, evenEarly: evenEarly, leaving: message),
+            calls.expire(hold, afterCrash: afterCrash, leaving: message),
             evenIfDeleted: true
         )
     }

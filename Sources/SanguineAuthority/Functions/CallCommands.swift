@@ -392,19 +392,18 @@ struct CallCommands: Sendable {
         return .running(row)
     }
 
-    /// Ends a hold after its expiry time, or earlier if the process of its call has crashed.
+    /// Ends a hold after its expiry time, or at once if the process of its call has crashed.
     ///
-    /// The early end requires that nothing is charged: the call was never sent, or a lost call is
-    /// free.
+    /// Both charge the price of a lost call.
     ///
     /// - Parameters:
     ///   - due: The hold.
-    ///   - evenEarly: Whether it may end before its expiry time.
+    ///   - afterCrash: Whether the process of its call has crashed.
     ///   - message: The stored part of its call's answer; `nil` for a call without a thread.
     /// - Returns: The command, which returns whether the hold has ended.
     func expire(
         _ due: HoldRow,
-        evenEarly: Bool = false,
+        afterCrash: Bool = false,
         leaving message: MessageEnd? = nil
     ) -> Command<Bool> {
         var keys: [Key] = [.balance(due.account), .hold(due.id)]
@@ -416,11 +415,15 @@ struct CallCommands: Sendable {
             reading: { loaded, reader throws(Problem) in
                 guard let balance = loaded.balance(due.account),
                     var hold = loaded.hold(due.id), hold.state == .open,
-                    evenEarly ? !hold.sent || hold.isFreeWhenLost : hold.expiresAt <= now
+                    afterCrash || hold.expiresAt <= now
                 else { return Decision(false) }
                 let charge = hold.sent ? hold.chargeWhenCut ?? hold.amount : 0
                 let keepsUnits = hold.sent && hold.quota?.isKeptWhenLost ?? false
-                let lost = CallEnd.cut(charge: charge, takesQuota: keepsUnits, .upstreamTooSlow)
+                let lost = CallEnd.cut(
+                    charge: charge,
+                    takesQuota: keepsUnits,
+                    afterCrash ? .interrupted : .upstreamTooSlow
+                )
                 let made = try ending(due, as: lost, message, balance, loaded, reader)
                 var draft = LedgerDraft(made?.balance ?? balance, now: now)
                 var rows: [Row] = []
@@ -442,6 +445,7 @@ struct CallCommands: Sendable {
                                 charge,
                                 isFree: charge == 0 && !keepsUnits,
                                 isStreamed: operation.run != nil,
+                                afterCrash: afterCrash,
                                 draft.balance
                             )
                         )
@@ -644,10 +648,11 @@ extension CallCommands {
         _ charge: Int64,
         isFree: Bool,
         isStreamed: Bool,
+        afterCrash: Bool,
         _ balance: BalanceRow
     ) -> StoredAnswer {
         var problem = Problem(
-            .upstreamTimeout,
+            afterCrash ? .interrupted : .upstreamTimeout,
             """
             The call was sent but never answered. 'charged' is the amount that was charged for \
             it. Use a new Idempotency-Key to call again.

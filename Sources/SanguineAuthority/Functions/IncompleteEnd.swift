@@ -54,10 +54,3 @@ extension Price.QuotaPrice {
     /// The moment that charges the units, or the tokens instead of them.
     var moment: ChargeMoment { charged ?? .onCompletion }
 }
-
-extension HoldRow {
-    /// Whether a call that is lost after it was sent is free, so that it can end early.
-    var isFreeWhenLost: Bool {
-        (chargeWhenCut ?? amount) == 0 && !(quota?.isKeptWhenLost ?? false)
-    }
-}

@@ -126,9 +126,7 @@ struct RecordMerge {
         changes += unindexed.subtracting(indexed).map(Change.unindex)
         changes.append(.put(.record(new)))
         changes += indexed.map(Change.index)
-        feed.records += old?.isLive == true ? 0 : 1
-        feed.tombstones -= old?.isLive == false ? 1 : 0
-        feed.bytes += new.storedBytes - (old?.storedBytes ?? 0)
+        feed.count(new, replacing: old)
         records += 1
     }
 

@@ -19,6 +19,9 @@ public struct RecordName: Hashable, Sendable, Comparable {
         self.id = id
     }
 
+    /// Whether the record is a thread.
+    var isThread: Bool { collection == ChatThread.collection.name }
+
     /// Orders by collection, scope and id, by their bytes.
     public static func < (lhs: RecordName, rhs: RecordName) -> Bool {
         if lhs.collection != rhs.collection {
@@ -95,6 +98,8 @@ public struct FeedRow: Hashable, Sendable {
     ///
     /// A reader that has read only up to a smaller number may have missed deletions.
     public var horizon: Int64
+    /// The number of live records that are threads.
+    public var threads: Int64
 
     /// Creates the row.
     public init(
@@ -102,13 +107,24 @@ public struct FeedRow: Hashable, Sendable {
         records: Int64 = 0,
         tombstones: Int64 = 0,
         bytes: Int64 = 0,
-        horizon: Int64 = 0
+        horizon: Int64 = 0,
+        threads: Int64 = 0
     ) {
         self.account = account
         self.records = records
         self.tombstones = tombstones
         self.bytes = bytes
         self.horizon = horizon
+        self.threads = threads
+    }
+
+    /// Counts a record that is stored, and that replaces the older row of its name, if any.
+    mutating func count(_ new: RecordRow, replacing old: RecordRow?) {
+        let live = (new.isLive ? 1 : 0) - (old?.isLive == true ? 1 : 0) as Int64
+        records += live
+        tombstones += (new.isLive ? 0 : 1) - (old?.isLive == false ? 1 : 0)
+        bytes += new.storedBytes - (old?.storedBytes ?? 0)
+        if new.name.isThread { threads += live }
     }
 
     /// Subtracts a tombstone that is dropped.

@@ -143,6 +143,9 @@ struct PushDraft {
         self.now = now
     }
 
+    /// The number of the account's threads.
+    var threads: Int64 { feed.threads }
+
     /// The changes to store, in order.
     var changes: [Change] {
         changed > 0 ? stored + [.put(.feed(feed)), .put(.balance(balance))] : stored
@@ -161,6 +164,33 @@ struct PushDraft {
             }
         }
         apply(try edits(changes))
+    }
+
+    /// Returns a text of a stored record, which need not match its type; `nil` if there is none.
+    ///
+    /// - Throws: ``Refusal`` if the record is not an object, or the storage's error.
+    func string(_ member: String, of key: RecordKey) throws -> String? {
+        guard let value = try source.record(key)?.value else { return nil }
+        do {
+            return try value.fields()[member]?.string
+        } catch {
+            throw Refusal.unstorable(key, error)
+        }
+    }
+
+    /// Replaces members of a stored record, which need not match its type.
+    ///
+    /// The record may exceed the limits of the account.
+    ///
+    /// - Throws: ``Refusal`` if the record cannot be stored, or the storage's error.
+    mutating func replace(_ members: [String: JSONValue], of key: RecordKey) throws {
+        guard var value = try source.record(key)?.value else { return }
+        do {
+            for (name, member) in members { value = try value.setting(name, to: member) }
+        } catch {
+            throw Refusal.unstorable(key, error)
+        }
+        apply(try edits([key: value], evenIfFull: true))
     }
 
     /// Runs mutations without an operation of a device, as one change.
@@ -422,7 +452,7 @@ struct PushDraft {
 
     /// Has the messages of a deleted thread removed later, and no call begin it again.
     private mutating func forget(_ deleted: RecordName) {
-        guard deleted.collection == ChatThread.collection.name else { return }
+        guard deleted.isThread else { return }
         let account = balance.account
         stored.append(.put(ThreadRemoval(account: account, thread: deleted.id)))
         stored.append(.put(DeletedThread(account: account, thread: deleted.id, at: now)))
@@ -442,9 +472,7 @@ struct PushDraft {
                 createdAt: edit.old?.isLive == true ? edit.old?.createdAt ?? now : now,
                 updatedAt: now
             )
-            feed.records += (row.isLive ? 1 : 0) - (edit.old?.isLive == true ? 1 : 0)
-            feed.tombstones += (row.isLive ? 0 : 1) - (edit.old?.isLive == false ? 1 : 0)
-            feed.bytes += row.storedBytes - (edit.old?.storedBytes ?? 0)
+            feed.count(row, replacing: edit.old)
             source.set(row)
             stored += edit.unindexed.map(Change.unindex)
             stored.append(.put(.record(row)))

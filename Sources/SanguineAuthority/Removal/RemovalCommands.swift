@@ -143,6 +143,7 @@ struct RemovalCommands: Sendable {
                 feed.bytes = max(0, feed.bytes - row.storedBytes)
                 if row.isLive {
                     feed.records = max(0, feed.records - 1)
+                    if name.isThread { feed.threads = max(0, feed.threads - 1) }
                 } else {
                     feed.tombstones = max(0, feed.tombstones - 1)
                 }

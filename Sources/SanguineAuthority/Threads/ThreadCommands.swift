@@ -34,7 +34,7 @@ struct ThreadCommands: Sendable {
         }
         var draft = try sync.begin(account, loaded, reader)
         do {
-            try checkCount(thread, account, reader)
+            try checkCount(thread, account, draft, reader)
             let mutation = BeginMessages(
                 thread: thread,
                 function: function,
@@ -54,6 +54,8 @@ struct ThreadCommands: Sendable {
     }
 
     /// Gives a thread a title that a function made.
+    ///
+    /// The command refuses if the thread cannot be read, or cannot store the title.
     func title(
         _ title: String,
         of thread: RecordID,
@@ -64,7 +66,11 @@ struct ThreadCommands: Sendable {
             reading: { loaded, reader throws(Problem) in
                 var draft = try sync.begin(account, loaded, reader)
                 let mutation = TitleThread(thread: thread, title: title, at: sync.now)
-                try draft.writeIfReadable(mutation, at: sync.now)
+                do {
+                    try draft.writeOfServer(mutation, at: sync.now)
+                } catch {
+                    throw .inThread(error)
+                }
                 return Decision((), changes: draft.changes)
             }
         )
@@ -128,15 +134,13 @@ struct ThreadCommands: Sendable {
     private func checkCount(
         _ thread: RecordID,
         _ account: Identifier,
+        _ draft: PushDraft,
         _ reader: any RecordReader
     ) throws {
-        let collection = ChatThread.collection.name
-        if let row = try reader.record(RecordName(collection, in: account, thread)), row.isLive {
-            return
-        }
+        let name = RecordName(ChatThread.collection.name, in: account, thread)
+        if let row = try reader.record(name), row.isLive { return }
         let limit = settings.threadsPerAccount
-        let list = IndexList(collection, in: account, by: ChatThread.byArea.field)
-        guard try reader.entries(in: list, limit: limit).count < limit else {
+        guard draft.threads < limit else {
             throw Refusal(.storageFull, "Delete threads first: at most \(limit) are allowed.")
         }
     }
@@ -146,7 +150,9 @@ extension PushDraft {
     /// Ends the answer of a call that is being made.
     ///
     /// The record may exceed the limits of the account, because its call was accepted. A message
-    /// that cannot be read, or was deleted, is left as it is: the charge must not fail.
+    /// that was deleted stays deleted. The charge does not fail for a message that this version
+    /// cannot read, or that cannot be stored whole: then only the members of its end are replaced,
+    /// so that no device shows it as being made. The whole answer is stored under the call's key.
     ///
     /// - Throws: the storage's error.
     mutating func end(
@@ -163,31 +169,83 @@ extension PushDraft {
             charged: charged,
             at: now
         )
-        try writeIfReadable(mutation, at: now)
+        do {
+            do {
+                try writeOfServer(mutation, at: now)
+            } catch let refusal as Refusal {
+                try replaceEnd(with: mutation, refusal)
+            }
+        } catch {
+            throw .inThread(error)
+        }
     }
 
     /// Removes the messages of a call that was withdrawn.
     ///
+    /// Messages that cannot be read are removed as well, but stay in the count of their thread.
+    ///
     /// - Throws: the storage's error.
     mutating func withdraw(_ call: OperationPosition, at now: Timestamp) throws(Problem) {
-        try writeIfReadable(WithdrawMessages(key: call.key), at: now)
+        do {
+            do {
+                try writeOfServer(WithdrawMessages(key: call.key), at: now)
+            } catch is Refusal {
+                let ids = [ChatMessage.question(of: call.key), ChatMessage.answer(of: call.key)]
+                try removeMessages(ids.compactMap(\.self))
+            }
+        } catch {
+            throw .inThread(error)
+        }
     }
 
     /// Runs a mutation of the server, even if the account's records are at their limits.
     ///
-    /// - Throws: the storage's error.
-    fileprivate mutating func writeIfReadable(
+    /// - Throws: ``Refusal`` if a record cannot be read or stored, or the storage's error.
+    fileprivate mutating func writeOfServer(
         _ mutation: some SystemMutation,
         at now: Timestamp
-    ) throws(Problem) {
+    ) throws {
+        try write([mutation], as: Identifier(at: now), evenIfFull: true)
+        try dropTombstones()
+    }
+
+    /// Replaces the members of an answer that its end changes, without reading the others.
+    ///
+    /// The text is left out if the record cannot store it. A message that is no object, which no
+    /// version can read, is removed.
+    private mutating func replaceEnd(with mutation: EndMessage, _ refusal: Refusal) throws {
+        guard let id = ChatMessage.answer(of: mutation.key) else { return }
+        let key = RecordKey(ChatMessage.collection.name, id)
+        var members: [String: JSONValue] = [
+            "state": .string(mutation.state.rawValue),
+            "charged": .integer(mutation.charged),
+            "createdAt": mutation.at.json,
+            "finishReason": .string(refusal.code.rawValue),
+            "isCut": true,
+        ]
         do {
-            try write([mutation], as: Identifier(at: now), evenIfFull: true)
-            try dropTombstones()
+            guard try string("state", of: key) == ChatMessage.State.making.rawValue else { return }
+            do {
+                var whole = members
+                if let text = mutation.end.content?.text { whole["text"] = .string(text) }
+                try replace(whole, of: key)
+            } catch is Refusal {
+                members["text"] = ""
+                try replace(members, of: key)
+            }
         } catch is Refusal {
-            return
-        } catch {
-            throw .inThread(error)
+            try removeMessages([id])
         }
+        try dropTombstones()
+    }
+
+    private mutating func removeMessages(_ ids: [RecordID]) throws {
+        var changes: [RecordKey: RecordValue?] = [:]
+        for id in ids {
+            changes.updateValue(nil, forKey: RecordKey(ChatMessage.collection.name, id))
+        }
+        try put(changes)
+        try dropTombstones()
     }
 }
 

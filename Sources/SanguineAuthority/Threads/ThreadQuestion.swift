@@ -31,6 +31,9 @@ struct MessageEnd: Hashable, Codable, Sendable {
     var content: MessageContent?
     /// The reason for which the model ended the answer, in its own words; `nil` if there is none.
     var finishReason: String?
+
+    /// The number of characters of a reason that are stored; a provider may send any text.
+    static let reasonCharacters = 64
 }
 
 extension MessageEnd {
@@ -39,6 +42,7 @@ extension MessageEnd {
         let content = await WireBody.perform(output.count, for: account) {
             (try? JSONParser.parse(output, limits: .tolerant).value).map { MessageContent($0) }
         }
-        self.init(content: content, finishReason: reason?.text)
+        let reason = reason.map { String($0.text.prefix(Self.reasonCharacters)) }
+        self.init(content: content, finishReason: reason)
     }
 }

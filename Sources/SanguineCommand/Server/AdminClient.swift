@@ -28,18 +28,39 @@ struct AdminOptions: ParsableArguments {
         body: (any Encodable)? = nil,
         key: String? = nil
     ) async throws -> Data {
+        let response = try await respond(method, path, query: query, body: body, key: key)
+        return try Self.body(of: response)
+    }
+
+    /// Sends a request to the admin port and returns its response, which may be a refusal.
+    ///
+    /// `tag` is the entity tag of the content that is to be replaced; `nil` for any.
+    func respond(
+        _ method: String,
+        _ path: String,
+        query: [String: String?] = [:],
+        body: (any Encodable)? = nil,
+        key: String? = nil,
+        replacing tag: String? = nil
+    ) async throws -> TransportResponse {
         let transport = URLSessionTransport()
         defer { transport.close() }
-        let request = try await request(method, path, query: query, body: body, key: key)
-        let response: TransportResponse
+        var request = try await request(method, path, query: query, body: body, key: key)
+        if let tag { request.headers["If-Match"] = tag }
         do {
-            response = try await transport.send(request)
+            return try await transport.send(request)
         } catch {
             let again = key.map { " Repeat it with '--key \($0)'." } ?? ""
             throw Failure("The server at \(request.url) did not respond. \(error)\(again)")
         }
+    }
+
+    /// Returns the body of a successful response.
+    ///
+    /// - Throws: ``Failure`` with the server's detail and code.
+    static func body(of response: TransportResponse) throws -> Data {
         guard (200..<300).contains(response.status) else {
-            throw Self.refusal(response.status, response.body)
+            throw refusal(response.status, response.body)
         }
         return response.body
     }

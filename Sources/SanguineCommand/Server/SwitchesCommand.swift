@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Sanguine
 import SanguineModel
 
 /// `sanguine switches`.
@@ -33,14 +34,43 @@ struct SwitchesCommand: AsyncParsableCommand {
         try JSONDecoder().decode(Overview.self, from: answer).write()
     }
 
+    /// Replaces the switches that the server has now, unless another administrator replaces them in
+    /// the meantime.
+    ///
+    /// - Parameters:
+    ///   - switches: The new switches.
+    ///   - revision: The revision that they were made from; `nil` if it is not known.
+    ///   - admin: The address and the token of the server.
+    ///   - reason: The reason, for the audit log.
+    /// - Throws: ``Failure``, which says what to do.
     private static func replace(
         with switches: JSONValue,
+        from revision: Int64? = nil,
         _ admin: AdminOptions,
         _ reason: ReasonOption
     ) async throws {
-        let body = Body(switches: switches, reason: reason.reason)
-        try show(try await admin.send("PUT", "config", body: body), json: admin.json)
+        let read = try await admin.respond("GET", "config")
+        let found = try JSONDecoder().decode(Overview.self, from: try AdminOptions.body(of: read))
+        if let revision, revision != found.revision {
+            throw Failure(
+                "The file has the switches of revision \(revision), but the server has revision "
+                    + "\(found.revision). \(again)"
+            )
+        }
+        let response = try await admin.respond(
+            "PUT",
+            "config",
+            body: Body(switches: switches, reason: reason.reason),
+            replacing: read.header("ETag")
+        )
+        guard response.status != 412 else {
+            throw Failure("Another administrator has just replaced the switches. \(again)")
+        }
+        try show(try AdminOptions.body(of: response), json: admin.json)
     }
+
+    private static let again =
+        "Run 'sanguine switches show --json > FILE', make your change in FILE, and set it."
 
     /// `sanguine switches show`.
     struct Show: AsyncParsableCommand {
@@ -64,7 +94,9 @@ struct SwitchesCommand: AsyncParsableCommand {
             discussion: """
                 The file has the members 'queries', 'functions' and 'mutations', such as \
                 {"queries": {"profile": {"freshness": 0}}}. Apps with a live connection apply them \
-                at once. Calls the running server at its admin port, with the owner's token.
+                at once. The output of 'sanguine switches show --json' is accepted as well: it is \
+                refused if the switches were replaced since. Calls the running server at its admin \
+                port, with the owner's token.
                 """
         )
 
@@ -75,10 +107,19 @@ struct SwitchesCommand: AsyncParsableCommand {
         var file: String
 
         func run() async throws {
-            try await SwitchesCommand.replace(with: try switches(), admin, reason)
+            let content = try content()
+            guard let switches = content["switches"] else {
+                return try await SwitchesCommand.replace(with: content, admin, reason)
+            }
+            guard let revision = content["revision"]?.integer else {
+                throw Failure(
+                    "The file has 'switches' but no 'revision'. Add it, or leave out 'switches'."
+                )
+            }
+            try await SwitchesCommand.replace(with: switches, from: revision, admin, reason)
         }
 
-        private func switches() throws -> JSONValue {
+        private func content() throws -> JSONValue {
             let name = file == "-" ? "Standard input" : "'\(file)'"
             // White space may make the text longer than the switches in it.
             let limit = 4 * WireLimits.switchesBytes

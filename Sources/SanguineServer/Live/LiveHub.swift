@@ -16,6 +16,8 @@ import Synchronization
 /// 1. The limits bound the number of connections in total and of each account. An address gets at
 ///    most half of the total.
 /// 2. After ``stop()``, all connections end.
+/// 3. A change of the switches wakes the accounts one share after the other, so that their reads do
+///    not delay those of commits. The order differs in each process.
 ///
 /// Mutable state: `guarded`, protected by its mutex. Bounded by the limit of connections.
 final class LiveHub: Sendable {
@@ -27,10 +29,16 @@ final class LiveHub: Sendable {
         var pingInterval: Duration
         /// The time limit of a write.
         var writeTimeout: Duration
+        /// The smallest number of accounts that a change of the switches wakes at once.
+        var accountsWokenAtOnce = LiveLimits.accountsWokenAtOnce
     }
 
     private struct Guarded {
         var accounts: [Identifier: (account: LiveAccount, count: Int)] = [:]
+        /// The accounts whose connections do not know of the newest switches yet.
+        var unwoken: [Identifier] = []
+        /// The number of them that are woken at once.
+        var share = 0
         var isStopped = false
     }
 
@@ -147,9 +155,32 @@ final class LiveHub: Sendable {
         guarded.withLock { $0.accounts[account]?.account }?.committed(head)
     }
 
-    /// Wakes all connections after a change of the switches.
+    /// The number of accounts whose connections are woken later for a change of the switches.
+    var unwokenAccounts: Int { guarded.withLock { $0.unwoken.count } }
+
+    /// Wakes all connections after a change of the switches: those of some accounts at once, and
+    /// the others at the next checks of the time.
     func switched() {
-        let accounts = guarded.withLock { $0.accounts.values.map(\.account) }
+        let isWaking = guarded.withLock { guarded in
+            let waiting = Set(guarded.unwoken)
+            // Those that wait already come first, so that repeated changes do not delay them.
+            guarded.unwoken += guarded.accounts.keys.filter { !waiting.contains($0) }
+            let seconds = Int(LiveLimits.switchesTime.secondsRoundedUp)
+            guarded.share = max(
+                limits.accountsWokenAtOnce,
+                (guarded.unwoken.count + seconds - 1) / seconds
+            )
+            return !waiting.isEmpty
+        }
+        if !isWaking { wakeShare() }
+    }
+
+    private func wakeShare() {
+        let accounts = guarded.withLock { guarded in
+            let share = guarded.unwoken.prefix(guarded.share)
+            guarded.unwoken.removeFirst(share.count)
+            return share.compactMap { guarded.accounts[$0]?.account }
+        }
         for account in accounts { account.switched() }
     }
 
@@ -160,8 +191,10 @@ final class LiveHub: Sendable {
         for connection in own?.connections ?? [] { endIfOver(connection, at: moment) }
     }
 
-    /// Checks the time, once a second: sends pings, and ends expired connections and slow writes.
+    /// Checks the time, once a second: sends pings, ends expired connections and slow writes, and
+    /// wakes the next accounts after a change of the switches.
     func checkTime() {
+        wakeShare()
         let (accounts, isStopped) = guarded.withLock { guarded in
             (guarded.accounts.values.map(\.account), guarded.isStopped)
         }

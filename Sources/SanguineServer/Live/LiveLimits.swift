@@ -30,4 +30,9 @@ public enum LiveLimits {
     ///
     /// Another ticket invalidates the oldest one.
     public static let ticketsPerAccount = 32
+    /// The number of accounts that a change of the switches wakes at once, and then each second,
+    /// unless ``switchesTime`` requires more: 200.
+    public static let accountsWokenAtOnce = 200
+    /// The time in which a change of the switches wakes all live connections: 10 seconds.
+    public static let switchesTime = Duration.seconds(10)
 }

@@ -23,6 +23,8 @@ final class ScriptedUpstream: Sendable {
     /// A received request.
     struct Request: Sendable {
         let question: String
+        /// The request line and the headers.
+        let head: String
     }
 
     typealias Script = @Sendable (Request) async -> Reply
@@ -121,8 +123,11 @@ final class ScriptedUpstream: Sendable {
         guard received.readableBytes >= headBytes + length else { return nil }
         received.moveReaderIndex(forwardBy: headBytes)
         let body = received.readSlice(length: length) ?? ByteBuffer()
+        let head = String(text[..<end.lowerBound])
         let json = try? JSONDecoder().decode(JSONValue.self, from: Data(body.readableBytesView))
-        guard case .array(let messages) = json?["messages"] else { return Request(question: "") }
-        return Request(question: messages.last?["content"]?.string ?? "")
+        guard case .array(let messages) = json?["messages"] else {
+            return Request(question: "", head: head)
+        }
+        return Request(question: messages.last?["content"]?.string ?? "", head: head)
     }
 }

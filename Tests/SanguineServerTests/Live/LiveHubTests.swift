@@ -25,14 +25,19 @@ struct LiveHubTests {
     private let registry = OpenMetricsRegistry()
     private let account = Identifier.new()
 
-    private func hub(perAccount: Int = 4, total: Int = 8) -> LiveHub {
+    private func hub(
+        perAccount: Int = 4,
+        total: Int = 8,
+        wokenAtOnce: Int = LiveLimits.accountsWokenAtOnce
+    ) -> LiveHub {
         LiveHub(
             feed: feed,
             limits: LiveHub.Limits(
                 perAccount: perAccount,
                 total: total,
                 pingInterval: .seconds(20),
-                writeTimeout: .seconds(30)
+                writeTimeout: .seconds(30),
+                accountsWokenAtOnce: wokenAtOnce
             ),
             clock: wall,
             delay: delay,
@@ -141,6 +146,44 @@ struct LiveHubTests {
         #expect(hub.count == 0)
         #expect(registry.render().contains("\nlive_connections 0"))
         #expect(throws: Never.self) { try admit(to: hub) }
+    }
+
+    @Test func `a change of the switches wakes the accounts in shares, one each second`()
+        async throws
+    {
+        let hub = hub(wokenAtOnce: 2)
+        let streams = try (0..<5).map { _ in run(try admit(to: hub, account: Identifier.new())) }
+        for (_, text) in streams { try await text.wait(for: "retry") }
+        try await feed.wait(forReads: 5)
+
+        hub.switched()
+        #expect(hub.unwokenAccounts == 3)
+        // Another change while accounts wait does not wake more at once.
+        hub.switched()
+        #expect(hub.unwokenAccounts == 5)
+        try await feed.wait(forReads: 7)
+        for left in [3, 1, 0] {
+            hub.checkTime()
+            #expect(hub.unwokenAccounts == left)
+        }
+        try await feed.wait(forReads: 10)
+        hub.stop()
+        for (task, _) in streams { try await task.finished() }
+        hub.checkTime()
+        #expect(hub.count == 0)
+    }
+
+    @Test func `many accounts are woken within the time for switches`() throws {
+        let hub = hub(total: 100, wokenAtOnce: 1)
+        let streams = try (0..<42).map { _ in try admit(to: hub, account: Identifier.new()) }
+        hub.switched()
+        var seconds = 0
+        while hub.unwokenAccounts > 0, seconds < 100 {
+            hub.checkTime()
+            seconds += 1
+        }
+        #expect(seconds < 10)
+        #expect(streams.count == 42)
     }
 
     @Test func `a connection ends when its access token expires`() async throws {

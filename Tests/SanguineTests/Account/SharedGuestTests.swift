@@ -232,6 +232,25 @@ struct SharedGuestTests {
         #expect(world.stored(of: other) == nil)
     }
 
+    @Test func `the server is asked about all former guests, also about those after a page`()
+        async throws
+    {
+        let (phone, _, guest) = try await world.shared()
+        _ = try await world.register("ada")
+        try await world.signIn("ada", on: phone)
+        let others = (0..<(2 * MergedGuests.limit)).map {
+            Identifier(at: Timestamp(millisecondsSince1970: Int64($0)))
+        }
+        #expect(others.allSatisfy { $0 < guest }, "The merged guest is asked about last.")
+        let confirmed = await MergedGuests(services: phone.services)
+            .news(Set(others + [guest]), for: phone.users.current)
+        #expect(confirmed == [guest])
+        let token = try await phone.users.current.session.accessToken()
+        let again = try await MergedGuests(services: phone.services)
+            .confirmed(others + [guest], token: token)
+        #expect(again == [guest])
+    }
+
     @Test func `a sign-out keeps the operations for the account of the merge`() async throws {
         let (phone, tablet, guest) = try await world.shared()
         let account = try await world.register("ada")

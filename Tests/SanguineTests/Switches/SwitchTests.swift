@@ -75,6 +75,61 @@ struct SwitchTests {
         #expect(test.client.services.switches.current.revision == 2)
     }
 
+    @Test func `the newer revision of an epoch wins, whichever feed delivers it first`() throws {
+        let test = try TestClient()
+        let (client, board) = (test.client, test.client.services.switches)
+        let (first, second) = (Epoch("first"), Epoch("second"))
+        let former = FeedCacheUpdater(
+            balance: client.balance,
+            cacheScope: client.queries.entries.user,
+            queries: client.queries,
+            switches: board
+        )
+        func change(_ revision: Int64) -> RecordChange {
+            RecordChange(
+                collection: "$config",
+                id: .of("current"),
+                seq: 5,
+                value: NumberedSwitches(revision: revision).json
+            )
+        }
+        let current = client.users.current.feedUpdater
+        current.apply(change(7), epoch: first)
+        // Another user's page, and a read from the start, were sent before the change.
+        former.apply(change(6), epoch: first)
+        #expect(board.current.revision == 7)
+        current.apply(change(6), isReset: true, epoch: first)
+        #expect(board.current.revision == 7)
+        // A restored copy counts from an earlier number.
+        current.apply(change(3), isReset: true, epoch: second)
+        #expect(board.current.revision == 3)
+        former.apply(change(2), epoch: second)
+        #expect(board.current.revision == 3)
+    }
+
+    @Test func `a change during the application of an older one is applied and stored`() throws {
+        let folder = TemporaryFolder()
+        let first = try TestClient(folder: folder).client
+        let isNested = WatchedState(false)
+        first.services.switches.onChange { [weak first] in
+            guard let first, !isNested.value else { return }
+            isNested.open()
+            apply(first, revision: 2) { $0.queries["profile"] = .init(freshness: 60) }
+        }
+        let shown = WatchedState<[Int64]>([])
+        first.services.switches.onChange { [weak first] in
+            guard let revision = first?.services.switches.current.revision else { return }
+            shown.withLock { $0.append(revision) }
+        }
+        apply(first) { $0.queries["profile"] = .init(freshness: 0) }
+        #expect(shown.value == [2, 2])
+        #expect(first.matrix().switches == ["query profile: freshness 60 s"])
+        first.close()
+        let second = try TestClient(folder: folder).client
+        #expect(second.services.switches.current.revision == 2)
+        second.close()
+    }
+
     @Test func `unknown names and wrong types are ignored, logged once and counted`() throws {
         let log = RecordedLog()
         let test = try TestClient { $0.logger = log.logger }

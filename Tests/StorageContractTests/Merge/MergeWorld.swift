@@ -223,6 +223,7 @@ struct MergeWorld {
         let bytes = slice.records.reduce(0) { $0 + $1.storedBytes }
         #expect(feed.records == Int64(live.count))
         #expect(feed.tombstones == Int64(slice.records.count - live.count))
+        #expect(feed.threads == Int64(live.count { $0.name.collection == "$threads" }))
         #expect(feed.bytes == bytes + fileBytes + files * RecordRow.overheadBytes)
     }
 
