@@ -257,7 +257,18 @@ final class FeedRestore: Sendable {
             epoch: restore.epoch
         )
         let since = records.outbox.read { $0.state.pullPosition }
-        var batch = SyncState.FeedBatch(answer, since: since)
+        return adopt(restore, SyncState.FeedBatch(answer, since: since))
+    }
+
+    /// Makes the restored records the base; returns whether the feed must be pulled.
+    ///
+    /// - Parameters:
+    ///   - restore: The restore.
+    ///   - last: The last page, which says how far the records reach. Its changes are stored.
+    /// - Returns: Whether the feed must be pulled.
+    private func adopt(_ restore: RecordsFile.Restore, _ last: SyncState.FeedBatch) -> Bool {
+        var batch = last
+        batch.changes = []
         batch.isReset = true
         batch.staged = restore.space
         return records.receive(batch) != .nothing
@@ -313,12 +324,8 @@ final class FeedRestore: Sendable {
             let page = RecordPage(answer.changes)
             _ = try records.write(page, range, of: restore, mayShow: false)
             guard !answer.hasMore else { continue }
-            var batch = FeedRequests.batch(of: answer, to: now)
-            batch.changes = []  // They are already there, with all others.
-            batch.isReset = true
-            batch.staged = restore.space
             hasCaughtUp()
-            return records.receive(batch) != .nothing
+            return adopt(restore, FeedRequests.batch(of: answer, to: now))
         }
     }
 
