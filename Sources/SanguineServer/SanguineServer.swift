@@ -172,6 +172,7 @@ public struct SanguineServer: Service {
     ///   certificate that cannot be loaded, ``FFmpegMissing`` if an upstream needs images of videos
     ///   and no program can extract them, or the error that made the server fail.
     public func run() async throws {
+        for warning in settings.warnings(with: self.functions) { logger.warning("\(warning)") }
         let configurations = try settings.upstreamConfigurations()
         let tls = try settings.http.tlsIdentity()
         let frames = try settings.frameSampler()

@@ -109,6 +109,20 @@ struct StorageMatrixTests {
         #expect(row.server.audience == "account" && row.restored == .feed)
     }
 
+    @Test func `a function whose context is a part of the key is not cached in threads`() {
+        func row(_ cache: ResultCache, _ history: HistoryRules) -> StorageMatrix.Row {
+            let rules = FunctionRules(cache: cache, keepsHistory: true, history: history)
+            return StorageMatrix.Row(function: "f", rules: rules)
+        }
+        let missing = row(.session, HistoryRules())
+        #expect(missing.remark == "not cached in threads")
+        #expect(StorageMatrix(rows: [missing]).description.contains("not cached in threads"))
+        #expect(row(.untilMidnight, HistoryRules()).remark == "not cached in threads")
+        #expect(row(.session, HistoryRules(messages: 0)).remark == nil)
+        #expect(row(.session, HistoryRules(tokens: 0)).remark == nil)
+        #expect(row(.none, HistoryRules()).remark == nil)
+    }
+
     @Test func `a query that calls a function shows its cells, in one row under one name`() {
         let chart = QueryDeclaration("daily-chart", .untilChanged("birth"), .query, nil)
         let echo = QueryDeclaration("echo", .forever, .query, nil)

@@ -30,7 +30,8 @@ struct ConfigCommand: AsyncParsableCommand {
             return
         }
         let loaded = try await options.load()
-        for warning in loaded.warnings { Output.writeError("Warning: \(warning)") }
+        let warnings = loaded.warnings + loaded.settings.warnings()
+        for warning in warnings { Output.writeError("Warning: \(warning)") }
         if json {
             try Output.write(
                 json: loaded.effective.map {

@@ -115,6 +115,16 @@ public struct FunctionRules: Hashable, Sendable {
     }
 }
 
+extension FunctionRules {
+    /// Whether a question that is repeated in a thread is never answered from the cache.
+    ///
+    /// The context of a call is a part of a cached answer's key, and the first answer changes it. A
+    /// call outside of threads is answered from the cache all the same.
+    package var missesCacheInThreads: Bool {
+        keepsHistory && history.messages > 0 && history.tokens > 0 && cache.lifetime != .none
+    }
+}
+
 /// The limits of a call of a function.
 public struct FunctionLimits: Hashable, Sendable {
     /// The largest size of the input, in bytes of JSON.

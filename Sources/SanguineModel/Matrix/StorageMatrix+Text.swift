@@ -40,7 +40,8 @@ extension StorageMatrix.Row {
     private var note: String {
         let parts = standing == .declared ? [] : [standing.rawValue]
         let replaced = switched.map { ["switched: " + $0.joined(separator: ", ")] } ?? []
-        return (parts + replaced).joined(separator: "; ")
+        let remarks = remark.map { [$0] } ?? []
+        return (parts + replaced + remarks).joined(separator: "; ")
     }
 
     fileprivate func cells(of reader: StorageMatrix.Reader) -> [String] {

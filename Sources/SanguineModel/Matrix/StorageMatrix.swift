@@ -78,6 +78,9 @@ extension StorageMatrix {
         /// The members that a switch of the server replaces: `freshness`, `timeout`, `optimism`;
         /// `nil` for none.
         public var switched: [String]?
+        /// A limit of what the cells say: `not cached in threads` for a function whose context is a
+        /// part of the key of a cached answer; `nil` for none.
+        public var remark: String?
 
         /// Creates a row.
         public init(
@@ -230,6 +233,7 @@ extension StorageMatrix.Row {
             client: StorageMatrix.Client(history: rules.keepsHistory ? "mirror" : "none"),
             restored: restored
         )
+        if rules.missesCacheInThreads { remark = "not cached in threads" }
     }
 
     /// The row of the server's ``Switches``, which every client of a server receives.

@@ -38,6 +38,22 @@ struct ThreadSettingTests {
         for (field, text) in members { #expect(texts[field.rawValue] == text) }
     }
 
+    @Test func `a session's cache that threads never hit is a warning that says what to do`()
+        throws
+    {
+        func warnings(_ members: [Field: String]) throws -> [String] {
+            var settings = ServerSettings()
+            settings.functions = [try setting(members)]
+            return settings.warnings()
+        }
+        let kept: [Field: String] = [.keepsHistory: "true", .cache: "session"]
+        let warning = try #require(try warnings(kept).first)
+        #expect(warning.contains("'f'") && warning.contains("'history.messages' to 0"))
+        #expect(try warnings(kept.merging([.historyMessages: "0"]) { $1 }).isEmpty)
+        #expect(try warnings([.keepsHistory: "true"]).isEmpty)
+        #expect(try warnings([.cache: "session"]).isEmpty)
+    }
+
     @Test(
         arguments: [
             ([.historyTokens: "5"], "history.tokens"),
