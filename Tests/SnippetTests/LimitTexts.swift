@@ -62,6 +62,9 @@ enum LimitTexts {
         ("MessageLimits.page", count(MessageLimits.page)),
         ("MessageLimits.window", count(MessageLimits.window)),
         ("MessageLimits.pending", count(MessageLimits.pending)),
+        ("MessageLimits.pendingBytes", bytes(MessageLimits.pendingBytes)),
+        ("MessageLimits.exchangeBytes", bytes(MessageLimits.exchangeBytes)),
+        ("MessageLimits.reconcileStep", count(MessageLimits.reconcileStep)),
         ("MessageLimits.followedAnswers", count(MessageLimits.followedAnswers)),
         ("MessageLimits.searchResults", count(MessageLimits.searchResults)),
         ("MessageLimits.mostSearchResults", count(MessageLimits.mostSearchResults)),
@@ -70,6 +73,7 @@ enum LimitTexts {
         ("MessageLimits.wordCharacters", count(MessageLimits.wordCharacters)),
         ("MessageLimits.indexedWords", count(MessageLimits.indexedWords)),
         ("MessageLimits.indexStep", count(MessageLimits.indexStep)),
+        ("MessageLimits.indexStepBytes", bytes(MessageLimits.indexStepBytes)),
         ("MessageLimits.waitingForIndex", count(MessageLimits.waitingForIndex)),
     ]
 

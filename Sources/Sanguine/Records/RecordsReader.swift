@@ -244,6 +244,27 @@ extension UserRecords {
         return value ?? nil
     }
 
+    /// Reads the newest records, for work that must not take a failure for missing records.
+    ///
+    /// - Returns: The body's result; `nil` if there are no records to read: they are not open, are
+    ///   being repaired, or their user has left.
+    /// - Throws: ``SanguineError/store(_:)`` if they cannot be read. The failure is handled and
+    ///   reported like that of any other read.
+    func readNewest<Value>(
+        _ body: (borrowing OutboxContents) throws -> Value
+    ) throws(SanguineError) -> Value? {
+        let value = try outbox.update { contents throws(SanguineError) -> Value? in
+            guard contents.records != nil, !contents.isRepairing else { return nil }
+            do {
+                return try body(contents)
+            } catch {
+                failed(error, &contents)
+                throw .store(.readFailed("\(error)"))
+            }
+        }
+        return value ?? nil
+    }
+
     private func copy(_ collections: Set<String>) -> RecordsView {
         let copied = outbox.update { contents in
             var copy: RecordsView.Copy = [:]

@@ -45,14 +45,14 @@ extension RecordsFile {
             return try file?.records(in: space, collection, field, bounds, limit, order) ?? []
         }
 
-        /// Returns records after an id with the numbers of their last changes, in the order of
-        /// their ids.
-        func page(
+        /// Returns the ids of records after an id, in their order, with the numbers of their last
+        /// changes, and reads no values.
+        func numbers(
             of collection: String,
             after id: RecordID?,
             limit: Int
-        ) throws -> [NumberedRecord] {
-            try file?.page(of: space, collection, after: id?.text ?? "", limit) ?? []
+        ) throws -> [(id: RecordID, number: Int64)] {
+            try file?.numbers(of: space, collection, after: id?.text ?? "", limit) ?? []
         }
 
         /// Returns a record with the number of its last change; `nil` if there is none.
@@ -136,21 +136,23 @@ extension RecordsFile {
         }
     }
 
-    private func page(
+    private func numbers(
         of space: Int64,
         _ collection: String,
         after id: String,
         _ limit: Int
-    ) throws -> [NumberedRecord] {
+    ) throws -> [(id: RecordID, number: Int64)] {
         try read { database in
             let statement = try database.cachedStatement(
                 sql: """
-                    SELECT id, seq, value FROM record
+                    SELECT id, seq FROM record
                     WHERE space = ? AND collection = ? AND id > ? ORDER BY id LIMIT ?
                     """
             )
             statement.setUncheckedArguments([space, collection, id, limit])
-            return try Row.fetchAll(statement).compactMap { NumberedRecord($0, in: collection) }
+            return try Row.fetchAll(statement).compactMap { row in
+                RecordID(row[0] as String).map { ($0, row[1]) }
+            }
         }
     }
 
@@ -271,11 +273,15 @@ struct NumberedRecord: Sendable {
     let key: RecordKey
     let number: Int64
     let value: RecordValue
+    /// The size of the value's JSON in bytes.
+    let bytes: Int
 
     fileprivate init?(_ row: Row, in collection: String) {
         guard let id = RecordID(row[0] as String) else { return nil }
+        let json: Data = row[2]
         key = RecordKey(collection, id)
         number = row[1]
-        value = RecordValue(json: row[2])
+        value = RecordValue(json: json)
+        bytes = json.count
     }
 }

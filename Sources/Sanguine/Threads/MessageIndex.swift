@@ -10,7 +10,8 @@ import Synchronization
 /// returns a text that is no longer there, or that belongs to another user.
 ///
 /// At its first use in a process, all records are compared with the index by the feed's numbers of
-/// their last changes. Afterwards, changed records are indexed one by one.
+/// their last changes, and only those that differ are read. Afterwards, changed records are indexed
+/// one by one. After a failure, the index is incomplete until a search has compared all again.
 ///
 /// Mutable state: the progress of the comparison, isolated to the actor; `waiting`, protected by
 /// its mutex, which is never held during a call; and `opened`, whose mutex is held while the file
@@ -48,6 +49,9 @@ actor MessageIndex {
         var collection = 0
         var id: RecordID?
     }
+
+    /// There are no records that can be indexed now.
+    private struct RecordsMissing: Error {}
 
     private static let collections = [ChatThread.collection.name, ChatMessage.collection.name]
 
@@ -140,7 +144,13 @@ actor MessageIndex {
         guard let keys else { return false }
         do {
             let file = try openFile()
-            if keys.isEmpty { try compare(records, file) } else { try index(keys, records, file) }
+            if keys.isEmpty {
+                try compare(records, file)
+            } else {
+                try index(Array(keys), records, file)
+            }
+        } catch is RecordsMissing {
+            stop()
         } catch {
             failed(error)
         }
@@ -152,46 +162,71 @@ actor MessageIndex {
         while true {
             let keys = waiting.withLock { $0.takeSome() }
             guard !keys.isEmpty else { return }
-            try index(keys, records, try openFile())
+            try index(Array(keys), records, try openFile())
         }
     }
 
     private func index(
-        _ keys: Set<RecordKey>,
+        _ keys: [RecordKey],
         _ records: UserRecords,
         _ file: SearchFile
     ) throws {
-        let read = records.read(at: nil) { contents in
-            let base = contents.base
-            return try keys.map { ($0, try base.numbered($0)) }
+        var left = keys[...]
+        while !left.isEmpty {
+            let read = try Self.read(left, in: records)
+            left = left.dropFirst(read.count)
+            try file.replace(
+                read.compactMap { $1.map(Self.place) },
+                removing: read.filter { $1 == nil }.map(\.0)
+            )
         }
-        guard let read else { return }
-        try file.replace(
-            read.compactMap { $1.map(Self.place) },
-            removing: read.filter { $1 == nil }.map(\.0)
-        )
+    }
+
+    /// Reads the first of these records, as many as may be in memory at once.
+    private static func read(
+        _ keys: ArraySlice<RecordKey>,
+        in records: UserRecords
+    ) throws -> [(RecordKey, NumberedRecord?)] {
+        try newest(of: records) { base in
+            var bytes = 0
+            var read: [(RecordKey, NumberedRecord?)] = []
+            for key in keys {
+                let record = try base.numbered(key)
+                read.append((key, record))
+                bytes += record?.bytes ?? 0
+                if bytes >= MessageLimits.indexStepBytes { break }
+            }
+            return read
+        }
+    }
+
+    private static func newest<Value>(
+        of records: UserRecords,
+        _ body: (RecordsFile.Base) throws -> Value
+    ) throws -> Value {
+        let value = try records.readNewest { contents in
+            let base = contents.base
+            return try body(base)
+        }
+        guard let value else { throw RecordsMissing() }
+        return value
     }
 
     private func compare(_ records: UserRecords, _ file: SearchFile) throws {
         let collection = Self.collections[comparison.collection]
         let (after, limit) = (comparison.id, MessageLimits.indexStep)
-        let page = records.read(at: nil) { contents in
-            let base = contents.base
-            return try base.page(of: collection, after: after, limit: limit)
+        let page = try Self.newest(of: records) { base in
+            try base.numbers(of: collection, after: after, limit: limit)
         }
-        // Without records there is nothing to find; the next change of all compares again.
-        guard let page else { return waiting.withLock { $0.isComparing = false } }
-        let last = page.count < limit ? nil : page.last?.key.id
+        let last = page.count < limit ? nil : page.last?.id
         var gone = try file.numbers(in: collection, after: after, through: last, limit: 2 * limit)
         // Those beyond the limit are looked at again, when the first ones are removed.
         let isPartial = gone.count == 2 * limit
-        var changed: [SearchFile.Place] = []
-        for record in page where gone.removeValue(forKey: record.key.id) != record.number {
-            changed.append(Self.place(record))
+        let changed = page.filter { gone.removeValue(forKey: $0.id) != $0.number }.map(\.id)
+        if !gone.isEmpty {
+            try file.replace([], removing: gone.keys.map { RecordKey(collection, $0) })
         }
-        if !changed.isEmpty || !gone.isEmpty {
-            try file.replace(changed, removing: gone.keys.map { RecordKey(collection, $0) })
-        }
+        try index(changed.map { RecordKey(collection, $0) }, records, file)
         guard !isPartial else { return }
         if let last {
             comparison.id = last
@@ -245,6 +280,9 @@ actor MessageIndex {
         do {
             if place == nil { try indexChanges(records) }
             return try openFile().search(words, before: place, limit: limit)
+        } catch is RecordsMissing {
+            stop()
+            return []
         } catch {
             failed(error)
             throw .store(.readFailed("\(error)"))
@@ -263,7 +301,7 @@ actor MessageIndex {
         }
     }
 
-    /// Replaces a damaged index; after any other failure, the next change tries again.
+    /// Replaces a damaged index; after any other failure, the next search tries again.
     private func failed(_ error: any Error) {
         let (file, hasEnded) = opened.withLock { ($0.file.take(), $0.hasEnded) }
         file?.close()
@@ -272,11 +310,15 @@ actor MessageIndex {
         let isReplaced = !wasReplaced && SQLiteFile.isDamage(error)
         if isReplaced, let folder { SearchFile.remove(from: folder) }
         wasReplaced = wasReplaced || isReplaced
+        stop(mustCompare: isReplaced)
+    }
+
+    /// Stops indexing; without a comparison now, the next search begins with one.
+    private func stop(mustCompare: Bool = false) {
         waiting.withLock { waiting in
             waiting.keys = []
-            (waiting.isComparing, waiting.mustCompare) = (false, isReplaced)
-            // Otherwise, the next search begins with a comparison.
-            if !isReplaced { waiting.isUsed = false }
+            (waiting.isComparing, waiting.mustCompare) = (false, mustCompare)
+            if !mustCompare { waiting.isUsed = false }
         }
     }
 }

@@ -1,10 +1,25 @@
 import Foundation
+import GRDB
 import SanguineModel
 import SanguineTesting
+import Synchronization
 import TestSupport
 import Testing
 
 @testable import Sanguine
+
+/// The statements that a connection has run.
+private final class Statements: Sendable {
+    private let guarded = Mutex<[String]>([])
+
+    var all: [String] { guarded.withLock { $0 } }
+
+    func trace(_ reader: DatabaseQueue) throws {
+        try reader.unsafeRead { database in
+            database.trace { event in self.guarded.withLock { $0.append("\(event)") } }
+        }
+    }
+}
 
 @Suite("Search in threads", .bounded)
 struct ThreadSearchTests {
@@ -84,6 +99,44 @@ struct ThreadSearchTests {
         #expect(texts(try await client.found("number77")) == ["number77"])
         #expect(try await client.found("number78").isEmpty)
         #expect(try await client.found("ura").count == 2)
+    }
+
+    @Test func `a search after a failure is incomplete, and compares all messages again`()
+        async throws
+    {
+        stage.write(stage.thread, questions: 3) { "number\($0)" }
+        let client = try await stage.launch(stage.phone)
+        let file = try #require(client.users.current.outbox.read { $0.records })
+        let writer = try file.openConnections.writer
+        func rename(_ from: String, _ to: String) async throws {
+            try await writer.writeWithoutTransaction { database in
+                try database.execute(sql: "ALTER TABLE \(from) RENAME TO \(to)")
+            }
+        }
+        try await rename("record", "lost")
+        #expect(try await !client.threads.search(prefix: "number").isComplete)
+        try await eventually("the failure is reported") {
+            client.storeReport.failure?.contains("no such table") == true
+        }
+        let second = try await client.threads.search(prefix: "number")
+        #expect(!second.isComplete && second.results.isEmpty)
+        try await rename("lost", "record")
+        #expect(try await client.found("number").count == 6)
+    }
+
+    @Test func `an unchanged index is compared without reading a message`() async throws {
+        stage.write(stage.thread, questions: 300) { "number\($0)" }
+        var client = try await stage.launch(stage.phone)
+        #expect(texts(try await client.found("number77")) == ["number77"])
+        stage.phone.quit()
+        client = try await stage.launch(stage.phone)
+        let file = try #require(client.users.current.outbox.read { $0.records })
+        let statements = Statements()
+        try statements.trace(file.openConnections.reader)
+        #expect(texts(try await client.found("number77")) == ["number77"])
+        let all = statements.all
+        #expect(all.contains { $0.contains("SELECT id, seq FROM record") })
+        #expect(!all.contains { $0.contains("SELECT id, seq, value FROM record") })
     }
 
     @Test func `a damaged index is made again`() async throws {
