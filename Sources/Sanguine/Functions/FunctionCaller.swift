@@ -214,13 +214,18 @@ final class FunctionCaller: Sendable {
         do throws(StoreError) {
             try balance.write()
         } catch {
-            balance.ended { state in
-                state.refused(sending.key)
-                state.forget(sending.key)
-            }
-            messages?.remove(sending.key)
+            remove(unsent: sending)
             throw .store(error)
         }
+    }
+
+    /// Removes a call that was never sent.
+    private func remove(unsent sending: CallRequest) {
+        balance.ended { state in
+            state.refused(sending.key)
+            state.forget(sending.key)
+        }
+        messages?.remove(sending.key)
     }
 
     private func began(
@@ -241,7 +246,12 @@ final class FunctionCaller: Sendable {
         try balance.began(open, terms)
         if var exchange = sending.exchange {
             exchange.isWaiting = isWaiting
-            messages?.began(exchange)
+            do throws(SanguineError) {
+                try messages?.began(exchange)
+            } catch {
+                remove(unsent: sending)
+                throw error
+            }
         }
     }
 
@@ -564,11 +574,7 @@ extension FunctionCaller {
     /// Records that this process will not send a call that waited for a network.
     private func withdrawn(_ sending: CallRequest, _ reason: SanguineError) -> SanguineError {
         if case .problem = reason {
-            balance.ended { state in
-                state.refused(sending.key)
-                state.forget(sending.key)
-            }
-            messages?.remove(sending.key)
+            remove(unsent: sending)
         }
         return reason
     }

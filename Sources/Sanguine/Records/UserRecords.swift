@@ -105,10 +105,10 @@ final class UserRecords: Sendable {
 
     /// Notifies observers of calls in threads that have changed.
     private func callsChanged(_ keys: Set<RecordKey>) {
-        threads?.pending.reconcile(with: self)
         // A new revision, so that what was read before is not shown later.
         guard outbox.update({ $0.revision += 1 }) != nil else { return }
         feed?.use()
+        threads?.pending.reconcile(keys, with: self)
         observers.changed(keys)
         observers.applyNow(keys)
     }

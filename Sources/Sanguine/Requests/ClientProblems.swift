@@ -54,6 +54,19 @@ extension Problem {
         return problem
     }
 
+    /// The problem of a question in a thread that is refused because others take all the room.
+    static var tooManyQuestions: Problem {
+        var problem = Problem(
+            .overloaded,
+            """
+            The questions that wait for a network take \(MessageLimits.pendingBytes >> 20) MiB. \
+            Connect to the network, or withdraw some of them, then ask again.
+            """
+        )
+        problem.title = "There are too many questions."
+        return problem
+    }
+
     /// The text that the app has passed is not a signed transaction.
     static var notSigned: Problem {
         Problem(

@@ -65,6 +65,9 @@ struct PendingExchange: Hashable, Codable, Sendable {
     /// Whether the answer has ended, as far as this device knows.
     var hasEnded: Bool { answer.state != .making }
 
+    /// The size in memory and on disk, in bytes: of both messages, and of the rest.
+    var bytes: Int { MessageLimits.exchangeBytes + question.textBytes + answer.textBytes }
+
     /// The records whose readers see a change of this exchange.
     var records: Set<RecordKey> {
         [
@@ -98,8 +101,14 @@ struct PendingExchange: Hashable, Codable, Sendable {
     ///   - epoch: The epoch of that number.
     /// - Returns: Whether it can be removed.
     func isSettled(by facts: Facts, at position: Int64, of epoch: Epoch?) -> Bool {
-        if facts.isAnswered { return true }
-        if hadThread, !facts.hasThread, facts.isWhole { return true }
+        facts.isAnswered || isDeleted(by: facts) || isReached(by: position, of: epoch)
+    }
+
+    /// Whether its thread was deleted.
+    func isDeleted(by facts: Facts) -> Bool { hadThread && !facts.hasThread && facts.isWhole }
+
+    /// Whether a base has reached the end of the call.
+    func isReached(by position: Int64, of epoch: Epoch?) -> Bool {
         guard let head else { return false }
         // Numbers of different epochs cannot be compared: the other feed has its own messages.
         return self.epoch == epoch || self.epoch == nil ? head <= position : epoch != nil
@@ -117,4 +126,9 @@ struct PendingExchange: Hashable, Codable, Sendable {
         /// Whether the base contains the end of the answer.
         var isAnswered: Bool { answer.map { $0 != ChatMessage.State.making.rawValue } ?? false }
     }
+}
+
+extension ChatMessage {
+    /// The size of the text and the content, in bytes.
+    fileprivate var textBytes: Int { text.utf8.count + (content?.encoded.count ?? 0) }
 }

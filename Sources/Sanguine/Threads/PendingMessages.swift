@@ -15,13 +15,13 @@ import Synchronization
 /// Invariants:
 ///
 /// 1. An exchange is stored before its call is sent, and again before the app reads its answer.
-/// 2. There are at most ``MessageLimits/pending``.
+/// 2. There are at most ``MessageLimits/pending``, of at most ``MessageLimits/pendingBytes``.
 ///
 /// Mutable state: `guarded`, protected by its mutex, which is never held during a call; and the
 /// stored state, by `stored`, which is held during the write.
 final class PendingMessages: Sendable {
     private struct Guarded {
-        var exchanges: OrderedDictionary<String, PendingExchange> = [:]
+        var exchanges = PendingExchanges()
         /// The last refusal of a call in each thread, until the thread is asked again.
         var refusals: OrderedDictionary<RecordID, SanguineError> = [:]
         /// The threads that this process has deleted last: a call that begins only afterwards is
@@ -29,6 +29,10 @@ final class PendingMessages: Sendable {
         var deleted: OrderedSet<RecordID> = []
         /// The keys of exchanges that differ from the stored ones.
         var unwritten: Set<String> = []
+        /// Whether all exchanges must be compared with the records: at the start, after the base
+        /// was replaced, and after a failure.
+        var mustReconcileAll = false
+        var isReconcilingAll = false
         var hasEnded = false
         var onChange: (@Sendable (Set<RecordKey>) -> Void)?
 
@@ -38,6 +42,12 @@ final class PendingMessages: Sendable {
             guard let error else { return }
             if refusals.count >= MessageLimits.page { refusals.removeFirst() }
             refusals[thread] = error
+        }
+
+        /// Notes that exchanges were removed; returns the records whose readers are notified.
+        mutating func forget(_ removed: [PendingExchange]) -> Set<RecordKey> {
+            for exchange in removed { unwritten.insert(exchange.key) }
+            return removed.reduce(into: []) { $0.formUnion($1.records) }
         }
     }
 
@@ -60,10 +70,11 @@ final class PendingMessages: Sendable {
         self.balance = balance
         logger = configuration.logger
         clock = configuration.clock
-        let (restored, dropped) = restore()
+        let (restored, changed) = restore()  // The changed ones are stored with the next change.
         guarded.withLock { guarded in
             guarded.exchanges = restored
-            guarded.unwritten = dropped
+            guarded.unwritten = changed
+            guarded.mustReconcileAll = !restored.isEmpty
         }
         balanceChanged()
     }
@@ -77,7 +88,7 @@ final class PendingMessages: Sendable {
     func end() {
         guarded.withLock { guarded in
             guarded.hasEnded = true
-            guarded.exchanges = [:]
+            guarded.exchanges = PendingExchanges()
             guarded.onChange = nil
         }
     }
@@ -85,10 +96,12 @@ final class PendingMessages: Sendable {
     // MARK: - Reading
 
     /// All exchanges, in the order of their questions.
-    var all: [PendingExchange] { guarded.withLock { Array($0.exchanges.values) } }
+    var all: [PendingExchange] { guarded.withLock { Array($0.exchanges.all.values) } }
 
     /// Returns the exchanges of a thread, in the order of their questions.
-    func exchanges(in thread: RecordID) -> [PendingExchange] { all.filter { $0.thread == thread } }
+    func exchanges(in thread: RecordID) -> [PendingExchange] {
+        guarded.withLock { $0.exchanges.exchanges(in: thread) }
+    }
 
     /// Returns why the thread's last call left no message; `nil` if it was not refused.
     func refusal(in thread: RecordID) -> SanguineError? {
@@ -98,17 +111,22 @@ final class PendingMessages: Sendable {
     // MARK: - Calls
 
     /// Shows the question of a call, and an answer that is to be made.
-    func began(_ exchange: PendingExchange) {
-        change(exchange.key) { guarded in
+    ///
+    /// - Throws: ``SanguineError/problem(_:)`` with `overloaded` if other questions, which wait for
+    ///   a network, take all the room.
+    func began(_ exchange: PendingExchange) throws(SanguineError) {
+        var hasRoom = true
+        change { guarded in
             guarded.refusals[exchange.thread] = nil
-            guard !guarded.deleted.contains(exchange.thread) else { return }
-            if guarded.exchanges.count >= MessageLimits.pending {
-                let oldest = guarded.exchanges.values.firstIndex { !$0.isWaiting } ?? 0
-                guarded.unwritten.insert(guarded.exchanges.keys[oldest])
-                guarded.exchanges.remove(at: oldest)
+            guard !guarded.deleted.contains(exchange.thread) else { return [] }
+            guard let removed = guarded.exchanges.add(exchange) else {
+                hasRoom = false
+                return []
             }
-            guarded.exchanges[exchange.key] = exchange
+            guarded.unwritten.insert(exchange.key)
+            return guarded.forget(removed).union(exchange.records)
         }
+        if !hasRoom { throw .problem(.tooManyQuestions) }
     }
 
     /// Records that a call that waited for a network is being sent.
@@ -187,7 +205,8 @@ final class PendingMessages: Sendable {
     /// Removes the messages of a call that never took effect, and remembers the reason.
     func refused(_ key: String, _ error: SanguineError) {
         change(key) { guarded in
-            guard let exchange = guarded.exchanges.removeValue(forKey: key) else { return }
+            guard let exchange = guarded.exchanges[key] else { return }
+            guarded.exchanges[key] = nil
             guarded.refuse(exchange.thread, error)
         }
     }
@@ -205,12 +224,9 @@ final class PendingMessages: Sendable {
         change { guarded in
             if guarded.deleted.count >= MessageLimits.pending { guarded.deleted.removeFirst() }
             guarded.deleted.append(thread)
-            let exchanges = guarded.exchanges.values.filter { $0.thread == thread }
-            for exchange in exchanges {
-                guarded.exchanges[exchange.key] = nil
-                guarded.unwritten.insert(exchange.key)
-            }
-            return exchanges.reduce(into: []) { $0.formUnion($1.records) }
+            let exchanges = guarded.exchanges.exchanges(in: thread)
+            for exchange in exchanges { guarded.exchanges[exchange.key] = nil }
+            return guarded.forget(exchanges)
         }
     }
 
@@ -220,54 +236,121 @@ final class PendingMessages: Sendable {
     // MARK: - Bases
 
     /// Removes the exchanges that the records contain by now.
-    func reconcile(with records: UserRecords) {
-        let exchanges = all
-        guard !exchanges.isEmpty else { return }
-        let read = records.read(at: nil) { contents in
-            let base = contents.base
-            let facts = try exchanges.map { exchange in
-                let message = RecordKey(ChatMessage.collection.name, exchange.answer.id)
-                let thread = RecordKey(ChatThread.collection.name, exchange.thread)
-                return PendingExchange.Facts(
-                    answer: try base.record(message)?.value["state"]?.string,
-                    hasThread: try contents.value(thread) != nil,
-                    isWhole: contents.state.isWhole
-                )
+    ///
+    /// Reads only records of the exchanges that the change concerns. If these are many, they are
+    /// read in the background.
+    ///
+    /// - Parameters:
+    ///   - changed: The changed records; `nil` for all.
+    ///   - records: The user's records.
+    func reconcile(_ changed: Set<RecordKey>?, with records: UserRecords) {
+        guard guarded.withLock({ !$0.exchanges.isEmpty }) else { return }
+        let (position, epoch) = records.outbox.read { ($0.state.position, $0.state.outbox.epoch) }
+        let inquiry = guarded.withLock { guarded -> PendingExchanges.Inquiry? in
+            guard let changed, !guarded.mustReconcileAll else {
+                guarded.mustReconcileAll = true
+                return nil
             }
-            return (facts, contents.state.position, contents.state.outbox.epoch)
+            let inquiry = guarded.exchanges.inquiry(about: changed, at: position, of: epoch)
+            guarded.mustReconcileAll = inquiry.count > MessageLimits.reconcileStep
+            return guarded.mustReconcileAll ? nil : inquiry
         }
-        guard let (facts, position, epoch) = read else { return }
+        guard let inquiry else { return reconcileAll(with: records) }
+        if !reconcile(inquiry, with: records) {
+            guarded.withLock { $0.mustReconcileAll = true }
+        }
+    }
+
+    /// Compares all exchanges with the records, in steps.
+    private func reconcileAll(with records: UserRecords) {
+        let mustStart = guarded.withLock { guarded in
+            defer { guarded.isReconcilingAll = true }
+            return !guarded.isReconcilingAll
+        }
+        guard mustStart else { return }
+        Task { [weak records] in
+            while let keys = nextKeys() {
+                var left = keys[...]
+                while !left.isEmpty {
+                    let step = left.prefix(MessageLimits.reconcileStep)
+                    left = left.dropFirst(step.count)
+                    let inquiry = guarded.withLock { $0.exchanges.inquiry(of: step) }
+                    guard let records, reconcile(inquiry, with: records) else {
+                        // The next change tries again.
+                        return guarded.withLock { guarded in
+                            (guarded.mustReconcileAll, guarded.isReconcilingAll) = (true, false)
+                        }
+                    }
+                    await Task.yield()
+                }
+            }
+        }
+    }
+
+    /// Returns the keys of all exchanges; `nil` if they need not be compared any more.
+    private func nextKeys() -> [String]? {
+        guarded.withLock { guarded in
+            guard guarded.mustReconcileAll else {
+                guarded.isReconcilingAll = false
+                return nil
+            }
+            guarded.mustReconcileAll = false
+            return guarded.exchanges.keys
+        }
+    }
+
+    /// Reads what an inquiry names; returns `false` if the records cannot be read.
+    private func reconcile(
+        _ inquiry: PendingExchanges.Inquiry,
+        with records: UserRecords
+    ) -> Bool {
+        guard !inquiry.isEmpty else { return true }
+        guard let facts = Self.facts(for: inquiry, in: records) else { return false }
         var answered: [String] = []
         change { guarded in
-            var keys: Set<RecordKey> = []
-            // After a change in the meantime, an exchange is reconciled again.
-            for (exchange, facts) in zip(exchanges, facts)
-            where guarded.exchanges[exchange.key] == exchange {
-                if exchange.isSettled(by: facts, at: position, of: epoch) {
-                    guarded.exchanges[exchange.key] = nil
-                    keys.formUnion(exchange.records)
-                    if facts.isAnswered { answered.append(exchange.key) }
-                } else if facts.hasThread, !exchange.hadThread {
-                    guarded.exchanges[exchange.key]?.hadThread = true
-                } else {
-                    continue
-                }
-                guarded.unwritten.insert(exchange.key)
-            }
-            return keys
+            let result = guarded.exchanges.reconcile(inquiry, with: facts)
+            guarded.unwritten.formUnion(result.changed)
+            answered = result.answered
+            return result.records
         }
         persistLater()
-        guard !answered.isEmpty else { return }
+        guard !answered.isEmpty else { return true }
         // Their threads have the answers, so the app will not look for them among the open calls.
         Task { [balance, answered] in
             for key in answered { await balance.resultRead(key) }
         }
+        return true
+    }
+
+    private static func facts(
+        for inquiry: PendingExchanges.Inquiry,
+        in records: UserRecords
+    ) -> PendingExchanges.Facts? {
+        let facts = records.read(at: nil) { contents -> PendingExchanges.Facts? in
+            guard contents.records != nil else { return nil }  // They are not open yet.
+            var facts = PendingExchanges.Facts(
+                isWhole: contents.state.isWhole,
+                position: contents.state.position,
+                epoch: contents.state.outbox.epoch
+            )
+            for exchange in inquiry.answers {
+                let key = RecordKey(ChatMessage.collection.name, exchange.answer.id)
+                let state = try contents.base.record(key)?.value["state"]?.string
+                facts.states[exchange.key] = state
+            }
+            for thread in inquiry.threads {
+                let key = RecordKey(ChatThread.collection.name, thread)
+                if try contents.value(key) != nil { facts.threads.insert(thread) }
+            }
+            return facts
+        }
+        return facts ?? nil
     }
 
     /// Records which calls the balance contains by now: their ends are in the feed as well.
     func balanceChanged() {
         let open = guarded.withLock { guarded in
-            guarded.exchanges.values.filter { $0.head == nil && !$0.isWaiting }.map(\.key)
+            guarded.exchanges.all.values.filter { $0.head == nil && !$0.isWaiting }.map(\.key)
         }
         guard !open.isEmpty else { return }
         let (pending, mark) = balance.settlement
@@ -292,7 +375,8 @@ final class PendingMessages: Sendable {
             let after = guarded.exchanges[key]
             guard before != after else { return [] }
             guarded.unwritten.insert(key)
-            return (after ?? before)?.records ?? []
+            let removed = guarded.forget(guarded.exchanges.trim())
+            return removed.union((after ?? before)?.records ?? [])
         }
     }
 
@@ -315,7 +399,7 @@ final class PendingMessages: Sendable {
                 let changed = guarded.hasEnded ? [] : guarded.unwritten
                 guarded.unwritten = []
                 let exchanges = changed.map { ($0, guarded.exchanges[$0]) }
-                return (Array(guarded.exchanges.keys), exchanges)
+                return (guarded.exchanges.keys, exchanges)
             }
             guard !changed.isEmpty else { return }
             do {
@@ -343,18 +427,18 @@ final class PendingMessages: Sendable {
     }
 
     /// Returns the stored exchanges, and the keys of those that are no longer needed.
-    private func restore() -> (OrderedDictionary<String, PendingExchange>, Set<String>) {
+    private func restore() -> (PendingExchanges, Set<String>) {
+        var exchanges = PendingExchanges()
         guard let list = try? store.state(Self.listName),
             let keys = try? WireCoding.decode([String].self, from: list)
-        else { return ([:], []) }
-        var exchanges: OrderedDictionary<String, PendingExchange> = [:]
+        else { return (exchanges, []) }
         for key in keys.suffix(MessageLimits.pending) {
             guard let data = try? store.state(Self.name(key)),
                 let exchange = try? WireCoding.decodeRecords(PendingExchange.self, from: data),
                 // Otherwise the process ended before the call was stored, so it was never sent.
                 !exchange.isWaiting || balance.openCall(key) != nil
             else { continue }
-            exchanges[key] = exchange
+            _ = exchanges.add(exchange)
         }
         return (exchanges, Set(keys).subtracting(exchanges.keys))
     }

@@ -15,7 +15,7 @@ final class UserThreads: Sendable {
 
     /// Records that these records have changed; `nil` for all.
     func changed(_ keys: Set<RecordKey>?, in records: UserRecords) {
-        pending.reconcile(with: records)
+        pending.reconcile(keys, with: records)
         index.changed(keys, in: records)
     }
 
