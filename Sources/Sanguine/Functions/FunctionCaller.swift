@@ -210,8 +210,8 @@ final class FunctionCaller: Sendable {
 
     /// Stores a call that waits for a network, with its request.
     private func store(_ sending: CallRequest) throws(SanguineError) {
-        if sending.exchange != nil { messages?.persist() }
         do throws(StoreError) {
+            if sending.exchange != nil { try messages?.write() }
             try balance.write()
         } catch {
             remove(unsent: sending)

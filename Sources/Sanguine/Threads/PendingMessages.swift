@@ -16,6 +16,10 @@ import Synchronization
 ///
 /// 1. An exchange is stored before its call is sent, and again before the app reads its answer.
 /// 2. There are at most ``MessageLimits/pending``, of at most ``MessageLimits/pendingBytes``.
+/// 3. A change that could not be stored is stored with the next one.
+///
+/// The balance knows which calls were sent, and stores it before a call is sent. It is therefore
+/// not stored here as well.
 ///
 /// Mutable state: `guarded`, protected by its mutex, which is never held during a call; and the
 /// stored state, by `stored`, which is held during the write.
@@ -392,9 +396,24 @@ final class PendingMessages: Sendable {
 
     /// Writes changes since the last write; they are durable when this returns.
     ///
-    /// A failure is logged: the feed brings the messages all the same.
+    /// A failure is logged, and reported in ``SanguineClient/storeReport``. The changes are written
+    /// with the next one, and the feed brings the messages in any case.
     func persist() {
-        stored.withLock { _ in
+        do throws(StoreError) {
+            try write()
+        } catch .closed {
+            // The user has signed out in the meantime.
+        } catch {
+            logger.error(
+                "Messages of calls could not be stored, and are stored with the next change.",
+                metadata: ["reason": "\(error)"]
+            )
+        }
+    }
+
+    /// Like ``persist()``, but throws, for a caller that continues only if they are stored.
+    func write() throws(StoreError) {
+        try stored.withLock { _ throws(StoreError) in
             let (keys, changed) = guarded.withLock { guarded in
                 let changed = guarded.hasEnded ? [] : guarded.unwritten
                 guarded.unwritten = []
@@ -402,22 +421,23 @@ final class PendingMessages: Sendable {
                 return (guarded.exchanges.keys, exchanges)
             }
             guard !changed.isEmpty else { return }
-            do {
-                var states: [String: Data?] = [Self.listName: try WireCoding.encode(keys)]
+            do throws(StoreError) {
+                var states: [String: Data?] = [Self.listName: try Self.encode(keys)]
                 for (key, exchange) in changed {
-                    let data = try exchange.map { try WireCoding.encode($0) }
+                    var data: Data?
+                    if let exchange { data = try Self.encode(exchange) }
                     states.updateValue(data, forKey: Self.name(key))
                 }
                 try store.setStates(states)
-            } catch StoreError.closed {
-                // The user has signed out in the meantime.
             } catch {
-                logger.error(
-                    "Messages of calls could not be stored.",
-                    metadata: ["reason": "\(error)"]
-                )
+                guarded.withLock { $0.unwritten.formUnion(changed.map(\.0)) }
+                throw error
             }
         }
+    }
+
+    private static func encode(_ value: some Encodable) throws(StoreError) -> Data {
+        do { return try WireCoding.encode(value) } catch { throw .writeFailed("\(error)") }
     }
 
     /// Writes changes in the background.
@@ -426,21 +446,28 @@ final class PendingMessages: Sendable {
         Task { persist() }
     }
 
-    /// Returns the stored exchanges, and the keys of those that are no longer needed.
+    /// Returns the stored exchanges, and the keys of those that must be stored again or removed.
     private func restore() -> (PendingExchanges, Set<String>) {
         var exchanges = PendingExchanges()
         guard let list = try? store.state(Self.listName),
             let keys = try? WireCoding.decode([String].self, from: list)
         else { return (exchanges, []) }
+        var changed = Set(keys)
         for key in keys.suffix(MessageLimits.pending) {
             guard let data = try? store.state(Self.name(key)),
-                let exchange = try? WireCoding.decodeRecords(PendingExchange.self, from: data),
-                // Otherwise the process ended before the call was stored, so it was never sent.
-                !exchange.isWaiting || balance.openCall(key) != nil
+                var exchange = try? WireCoding.decodeRecords(PendingExchange.self, from: data)
             else { continue }
-            _ = exchanges.add(exchange)
+            let wasWaiting = exchange.isWaiting
+            if wasWaiting {
+                // Without a call, the process ended before it was stored, so it was never sent.
+                guard let call = balance.openCall(key) else { continue }
+                exchange.isWaiting = call.state == .waiting
+            }
+            guard let removed = exchanges.add(exchange) else { continue }
+            for other in removed { changed.insert(other.key) }
+            if exchange.isWaiting == wasWaiting { changed.remove(key) }
         }
-        return (exchanges, Set(keys).subtracting(exchanges.keys))
+        return (exchanges, changed)
     }
 
     private static func name(_ key: String) -> String { "message \(key)" }
