@@ -1,5 +1,4 @@
 public import Observation
-import Synchronization
 
 /// A value that is made from records, for a view: an observable property that follows them.
 ///
@@ -32,12 +31,9 @@ public final class RecordModel<Value: Sendable & Equatable> {
     /// there, the newest first. See ``RecordQuery/restoreProgress``.
     public private(set) var isComplete: Bool
 
-    @ObservationIgnored private let following: ObservationToken
+    @ObservationIgnored private let following = RecordFollowing<Value>()
     /// Weak, because it holds the models.
     @ObservationIgnored private weak var models: ModelTable?
-    /// The user's records that the value was made from, and their revision.
-    @ObservationIgnored private weak var source: UserRecords?
-    @ObservationIgnored private var revision: UInt64 = 0
 
     /// Fetches all changes of the user's records; see ``SanguineClient/refresh(_:)-(RecordQuery)``.
     @ObservationIgnored private let synchronize: @Sendable () async throws(SanguineError) -> Void
@@ -56,20 +52,7 @@ public final class RecordModel<Value: Sendable & Equatable> {
         self.isComplete = isComplete
         self.synchronize = synchronize
         self.models = models
-        let newest = LastAnswer<Value>()
-        let relay = RecordRelay<Value>()
-        let owner = mainActorBatch.newOwner()
-        let number = observers.observe(
-            query,
-            applyNow: { [weak observers] in relay.apply($0, observers) }
-        ) { [weak observers] answer in
-            newest.set(answer)
-            mainActorBatch.schedule({ relay.apply(newest.current, observers) }, for: owner)
-        }
-        following = ObservationToken { [weak observers] in
-            if let number { observers?.remove(number) }
-        }
-        relay.model = self
+        following.start(query, observers, mainActorBatch) { [weak self] in self?.apply($0) }
     }
 
     /// Returns the model of a query, which all views share if it has an identity.
@@ -99,28 +82,14 @@ public final class RecordModel<Value: Sendable & Equatable> {
     /// - Throws: ``SanguineError``; `notConfigured` without a server.
     public func refresh() async throws(SanguineError) { try await synchronize() }
 
-    fileprivate func apply(_ answer: RecordAnswer<Value>) {
-        // An answer that is older than the shown one is outdated.
-        guard answer.source !== source || answer.revision >= revision else { return }
-        (source, revision) = (answer.source, answer.revision)
+    private func apply(_ answer: RecordAnswer<Value>) {
+        guard !following.isOutdated(answer) else { return }
+        following.show(answer)
         if isComplete != answer.isComplete { isComplete = answer.isComplete }
         let error = answer.fault.map { SanguineError.problem($0.problem) }
         guard value != answer.value || error != self.error else { return }
         if value != answer.value { value = answer.value }
         if error != self.error { self.error = error }
         models?.changed(self)
-    }
-}
-
-/// Holds a model weakly for the closures that deliver values to it.
-@MainActor
-private final class RecordRelay<Value: Sendable & Equatable> {
-    weak var model: RecordModel<Value>?
-
-    nonisolated init() {}
-
-    func apply(_ answer: RecordAnswer<Value>?, _ observers: RecordObservers?) {
-        // An answer for a user who has left in the meantime is dropped.
-        if let answer, observers?.isCurrent(answer) == true { model?.apply(answer) }
     }
 }
