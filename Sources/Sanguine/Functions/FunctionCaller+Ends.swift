@@ -152,3 +152,8 @@ extension CallFailure {
         }
     }
 }
+
+extension SanguineError {
+    /// Whether a call ended with this error, in contrast to a request that looked for its answer.
+    var isEndOfCall: Bool { asProblem?.known?.errorClass == .refused }
+}

@@ -34,8 +34,8 @@ public final class ThreadModel {
     public private(set) var hasEarlier = false
     /// Whether the thread has messages after the last one; see ``loadLater()``.
     public private(set) var hasLater = false
-    /// The reason why the last question left no message, until the next question; or why a message
-    /// cannot be decoded.
+    /// The reason why the last question left no message, until the next question; why a message
+    /// cannot be decoded; or why an answer cannot be read while it is made, see ``retry()``.
     public private(set) var error: SanguineError?
 
     /// Whether an answer is being made.
@@ -45,10 +45,8 @@ public final class ThreadModel {
     @ObservationIgnored private weak var users: UserSwitcher?
     @ObservationIgnored private weak var models: ModelTable?
     @ObservationIgnored private let window = GuardedValue(MessageWindow())
-    @ObservationIgnored private var followings: [ObservationToken] = []
-    /// The user's records that the messages were made from, and their revision.
-    @ObservationIgnored private weak var source: UserRecords?
-    @ObservationIgnored private var revision: UInt64 = 0
+    @ObservationIgnored private let following = RecordFollowing<ThreadContents>()
+    @ObservationIgnored private var followingNetwork: ObservationToken?
     @ObservationIgnored private var contents = ThreadContents()
     @ObservationIgnored private var fault: SanguineError?
     /// The answers that are read while they are made, by the keys of their calls.
@@ -70,10 +68,10 @@ public final class ThreadModel {
         mainActorBatch = services.mainActorBatch
         owner = mainActorBatch.newOwner()
         let online = services.configuration.connectivity.isOnline
-        followings = [
-            follow(services.records),
-            online.follow(mainActorBatch.scheduling { [weak self] in self?.networkChanged() }),
-        ]
+        following.start(query, services.records, mainActorBatch) { [weak self] in self?.apply($0) }
+        followingNetwork = online.follow(
+            mainActorBatch.scheduling { [weak self] in self?.networkChanged() }
+        )
         applyNewest()
     }
 
@@ -81,28 +79,6 @@ public final class ThreadModel {
 
     private var query: RecordQuery<ThreadContents> {
         .thread(id) { [window] in window.value }
-    }
-
-    private func follow(_ observers: RecordObservers) -> ObservationToken {
-        let newest = LastAnswer<ThreadContents>()
-        let owner = mainActorBatch.newOwner()
-        let number = observers.observe(
-            query,
-            applyNow: { [weak self] in self?.apply($0) }
-        ) { [weak self, weak observers, mainActorBatch] answer in
-            newest.set(answer)
-            mainActorBatch.schedule(
-                {
-                    guard let answer = newest.current, observers?.isCurrent(answer) == true
-                    else { return }
-                    self?.apply(answer)
-                },
-                for: owner
-            )
-        }
-        return ObservationToken { [weak observers] in
-            if let number { observers?.remove(number) }
-        }
     }
 
     // MARK: - Asking
@@ -147,7 +123,22 @@ public final class ThreadModel {
     }
 
     /// Removes ``error``.
-    public func dismissError() { users?.current.threads.pending.refused(in: id, nil) }
+    public func dismissError() {
+        for key in readers.keys { readers[key]?.isDismissed = true }
+        users?.current.threads.pending.refused(in: id, nil)
+        showContents()
+    }
+
+    /// Reads the answers again that could not be read while they are made; see ``error``.
+    ///
+    /// The call itself is not repeated. Without a retry, the feed brings the whole answer when it
+    /// is complete. Answers whose connection was lost with the network are read again without this.
+    public func retry() {
+        for (key, reader) in readers where reader.failure != nil {
+            readers[key]?.mustReadAgain = true
+        }
+        readAnswers()
+    }
 
     // MARK: - Changing
 
@@ -181,11 +172,13 @@ public final class ThreadModel {
         return Threads(users: users)
     }
 
-    /// Fetches all of the server's changes to the user's records, for pull-to-refresh.
+    /// Fetches all of the server's changes to the user's records, for pull-to-refresh, and reads
+    /// answers again; see ``retry()``.
     ///
     /// - Throws: ``SanguineError``; `notConfigured` without a server.
     public func refresh() async throws(SanguineError) {
         guard let users else { throw .closed }
+        retry()
         try await users.current.feed.synchronize()
     }
 
@@ -247,15 +240,14 @@ public final class ThreadModel {
     }
 
     private func apply(_ answer: RecordAnswer<ThreadContents>) {
-        // An answer that is older than the shown one is outdated.
-        guard answer.source !== source || answer.revision >= revision else { return }
+        guard !following.isOutdated(answer) else { return }
         guard answer.value.window == window.value else {
             // It was made before the window has changed.
-            if answer.source !== source || answer.revision > revision { applyNewest() }
+            if following.isNewer(answer) { applyNewest() }
             return
         }
-        if answer.source !== source { endReaders() }
-        (source, revision) = (answer.source, answer.revision)
+        if answer.source !== following.source { endReaders() }
+        following.show(answer)
         contents = answer.value
         fault = answer.fault.map { .problem($0.problem) }
         // The first message stays while others follow the last one.
@@ -274,7 +266,7 @@ public final class ThreadModel {
         for index in shown.indices where shown[index].text.isEmpty {
             let message = shown[index]
             guard message.phase == .making || message.phase == .cut, let key = message.record.call,
-                let text = readers[key]?.text.value
+                let text = readers[key]?.shownText
             else { continue }
             shown[index].record.text = text
         }
@@ -291,11 +283,18 @@ public final class ThreadModel {
         set(\.messages, shown)
         set(\.hasEarlier, contents.hasEarlier)
         set(\.hasLater, contents.hasLater)
-        set(\.error, contents.refusal ?? fault)
+        set(\.error, contents.refusal ?? fault ?? readFailure)
         if isOther { models?.changed(self) }
     }
 
     // MARK: - Answers that are being made
+
+    /// The reason why the last answer that is being made cannot be read.
+    private var readFailure: SanguineError? {
+        let making = contents.messages.filter { $0.phase == .making }.compactMap(\.record.call)
+        return making.compactMap { readers[$0] }.last { $0.failure != nil && !$0.isDismissed }?
+            .failure
+    }
 
     /// Reads the answers that are being made, as far as the limit allows.
     private func readAnswers() {
@@ -303,18 +302,19 @@ public final class ThreadModel {
             users.services.configuration.connectivity.isOnline.value
         else { return }
         let user = users.current
-        guard user.records === source else { return }
+        guard user.records === following.source else { return }
         let making = contents.messages.filter { $0.phase == .making }.compactMap(\.record.call)
         let isMaking = Set(making)
         readers = readers.filter { !$1.isDone || isMaking.contains($0) }
-        for key in making.reversed() where readers[key] == nil {
+        for key in making.reversed() where readers[key]?.mustReadAgain ?? true {
             guard readers.values.count(where: { !$0.isDone }) < MessageLimits.followedAnswers
             else { return }
             do throws(SanguineError) {
                 read(try user.functions.reopen(key), of: user)
             } catch {
                 // The feed brings the answer, or its end.
-                readers[key] = AnswerReader(text: GuardedValue(""), task: Task {}, isDone: true)
+                begin(key, GuardedValue(""), Task {})
+                end(key, error)
             }
         }
     }
@@ -337,22 +337,38 @@ public final class ThreadModel {
             guard failure != .cancelled else { return }
             pending.persist()
             await stream.resultRead(as: JSONValue.self)
-            mainActorBatch.schedule({ self?.ended(key) }, for: mainActorBatch.newOwner())
+            mainActorBatch.schedule(
+                { [failure] in self?.ended(key, failure) },
+                for: mainActorBatch.newOwner()
+            )
         }
-        readers[key] = AnswerReader(text: text, task: task)
+        begin(key, text, task)
         showContents()
     }
 
-    private func ended(_ key: String) {
-        readers[key]?.isDone = true
-        showContents()
+    private func begin(_ key: String, _ text: GuardedValue<String>, _ task: Task<Void, Never>) {
+        let before = readers[key]?.shownText ?? ""
+        readers[key] = AnswerReader(text: text, task: task, textBefore: before)
+    }
+
+    private func ended(_ key: String, _ failure: SanguineError?) {
+        end(key, failure)
         readAnswers()
+    }
+
+    /// Ends the reading of an answer, and shows why if it must be retried.
+    private func end(_ key: String, _ failure: SanguineError?) {
+        readers[key]?.isDone = true
+        let isOnline = users?.services.configuration.connectivity.isOnline.value == true
+        // A network that returns starts another attempt. The end of a call is shown as a message.
+        if isOnline, failure?.isEndOfCall != true { readers[key]?.failure = failure }
+        showContents()
     }
 
     /// Reads answers again whose connections were lost with the network.
     private func networkChanged() {
         guard users?.services.configuration.connectivity.isOnline.value == true else { return }
-        readers = readers.filter { !$1.isDone }
+        for (key, reader) in readers where reader.isDone { readers[key]?.mustReadAgain = true }
         readAnswers()
     }
 
@@ -373,8 +389,21 @@ extension ThreadModel: FollowingModel {
 private struct AnswerReader: Sendable {
     let text: GuardedValue<String>
     let task: Task<Void, Never>
-    /// Whether there is nothing more to read.
+    /// The text that an earlier attempt has read: it is shown until this one has read as much.
+    let textBefore: String
+    /// Whether reading has ended.
     var isDone = false
+    /// The reason why it ended before the answer did.
+    var failure: SanguineError?
+    /// Whether the user has dismissed the failure.
+    var isDismissed = false
+    /// Whether another attempt is due.
+    var mustReadAgain = false
+
+    var shownText: String {
+        let text = text.value
+        return text.utf8.count < textBefore.utf8.count ? textBefore : text
+    }
 }
 
 /// A value guarded by a mutex.

@@ -56,6 +56,48 @@ struct ThreadModelTests {
         #expect(stage.authority.balance().available == 97)
     }
 
+    @Test func `an answer that another device cannot read is shown as an error and read again`()
+        async throws
+    {
+        let phone = try await stage.launch(stage.phone)
+        let key = try phone.threads.model(of: stage.thread).ask(Chat("When?", isWaiting: true))
+        stage.allow(1)
+        let authority = stage.authority
+        try await eventually("the call has begun") {
+            authority.records(ChatMessage.self).count == 2
+        }
+        authority.fail("/v1/calls/\(key)", with: Problem(.invalidContent, "A test's refusal."))
+        let tablet = try await stage.launch(stage.tablet)
+        let shown = tablet.threads.model(of: stage.thread)
+        try await eventually("the failure is shown") { shown.error?.code == "invalid_content" }
+        #expect(texts(shown) == ["When?", ""] && phases(shown) == [.complete, .making])
+        shown.retry()
+        #expect(shown.error == nil)
+        try await eventually("a part has arrived") { texts(shown).last == "You " }
+        stage.allow(3)
+        try await eventually("the answer is complete") { phases(shown).last == .complete }
+        #expect(texts(shown) == ["When?", "You asked: When?"] && shown.error == nil)
+        #expect(authority.balance().available == 97)
+    }
+
+    @Test func `the error of an answer that cannot be read ends with the answer`() async throws {
+        let phone = try await stage.launch(stage.phone)
+        let key = try phone.threads.model(of: stage.thread).ask(Chat("When?", isWaiting: true))
+        let authority = stage.authority
+        try await eventually("the call has begun") {
+            authority.records(ChatMessage.self).count == 2
+        }
+        authority.fail("/v1/calls/\(key)", with: Problem(.invalidContent, "A test's refusal."))
+        let tablet = try await stage.launch(stage.tablet)
+        let shown = tablet.threads.model(of: stage.thread)
+        try await eventually("the failure is shown") { shown.error != nil }
+        stage.allow(3)
+        try await eventually("the feed has brought the answer") {
+            phases(shown).last == .complete
+        }
+        #expect(texts(shown) == ["When?", "You asked: When?"] && shown.error == nil)
+    }
+
     @Test func `a question without a network waits in its thread and survives a restart`()
         async throws
     {
