@@ -266,6 +266,7 @@ enum LimitTexts {
         ("RecordLimits.restoreRanges", count(RecordLimits.restoreRanges)),
         ("RecordLimits.restoreRangeNumbers", count(RecordLimits.restoreRangeNumbers)),
         ("RecordLimits.restoreRoundRanges", count(RecordLimits.restoreRoundRanges)),
+        ("RecordLimits.logBytes", bytes(RecordLimits.logBytes)),
         ("RecordLimits.pagerPages", count(RecordLimits.pagerPages)),
         ("RecordLimits.cachedRecords", count(RecordLimits.cachedRecords)),
         ("RecordLimits.cachedRecordBytes", bytes(RecordLimits.cachedRecordBytes)),

@@ -58,17 +58,6 @@ final class FeedRestore: Sendable {
     /// - Parameter ranges: The number. Default: ``RecordLimits/restoreRoundRanges``.
     func setRound(_ ranges: Int) { state.withLock { $0.round = ranges } }
 
-    /// A page of a range, without its changes: they are written to the file as received.
-    private struct RangePage: FeedPage {
-        let next: Int64
-        let hasMore: Bool
-        let reset: Bool
-
-        static func decoded(from response: TransportResponse) throws(SanguineError) -> RangePage {
-            try WireCoding.decode(RangePage.self, from: response)
-        }
-    }
-
     /// Returns a restore that an earlier process, or a failure, left unfinished.
     func unfinished() throws(SanguineError) -> RecordsFile.Restore? {
         try records.writing { try $0.restore() } ?? nil
@@ -183,10 +172,9 @@ final class FeedRestore: Sendable {
     /// Fetches ranges until none is left.
     private func fill(_ run: Run) async -> Ending {
         do throws(SanguineError) {
-            let reader = try pageReader()
             while var range = run.plan.withLock({ $0.next() }) {
                 while !range.isDone {
-                    guard try await fillPage(of: &range, run, reader) else { return .abandoned }
+                    guard try await fillPage(of: &range, run) else { return .abandoned }
                 }
             }
             return .done
@@ -198,19 +186,18 @@ final class FeedRestore: Sendable {
     /// Fetches and stores one page of a range; returns `false` if the restore was dropped.
     private func fillPage(
         of range: inout RecordsFile.Range,
-        _ run: Run,
-        _ reader: RecordPageReader
+        _ run: Run
     ) async throws(SanguineError) -> Bool {
         let start = range.reached
-        let answer = try await page(RangePage.self, since: start, run.ask, run.restore)
-        guard !answer.value.reset else {
+        let answer = try await page(ReceivedPage.self, since: start, run.ask, run.restore).value
+        guard !answer.reset else {
             try abandon()
             return false
         }
-        let next = answer.value.hasMore ? max(answer.value.next, start + 1) : range.high
+        let next = answer.hasMore ? max(answer.next, start + 1) : range.high
         range.reached = min(next, range.high)
         // What follows belongs to other ranges, or to the changes since the beginning.
-        let changes = try read(answer.response.body, with: reader).through(range.high)
+        let changes = answer.page.through(range.high)
         records.apply(system: changes.systemChanges, isReset: false, run.restore.epoch)
         try await run.turn.take { [self, range] () throws(SanguineError) in
             try write(changes, range, from: start, run)
@@ -287,23 +274,6 @@ final class FeedRestore: Sendable {
             ask,
             horizon: restore.horizon
         )
-    }
-
-    private func pageReader() throws(SanguineError) -> RecordPageReader {
-        do { return try RecordPageReader() } catch { throw .store(.readFailed("\(error)")) }
-    }
-
-    private func read(
-        _ body: Data,
-        with reader: RecordPageReader
-    ) throws(SanguineError) -> RecordPage {
-        do {
-            return try reader.read(body)
-        } catch let fault as RecordPage.Unreadable {
-            throw .decoding("PullAnswer: \(fault.reason)")
-        } catch {
-            throw .store(.readFailed("\(error)"))
-        }
     }
 
     private func catchUp(_ restore: RecordsFile.Restore) async throws(SanguineError) -> Bool {

@@ -52,7 +52,7 @@ struct FeedRequests: Sendable {
             let ids = ask.operations.keys.map(\.description).sorted().joined(separator: ",")
             query.append(URLQueryItem(name: "operations", value: ids))
         }
-        return try await call.get("/v1/sync/pull", query: query, as: page, decode: Page.decoded)
+        return try await call.get("/v1/sync/pull", query: query, decode: Page.decoded)
     }
 
     static func batch(of answer: PullAnswer, to ask: Ask) -> SyncState.FeedBatch {
@@ -65,7 +65,7 @@ struct FeedRequests: Sendable {
 }
 
 /// A type that decodes the answer to a pull.
-protocol FeedPage: Decodable, Sendable {
+protocol FeedPage: Sendable {
     static func decoded(from response: TransportResponse) throws(SanguineError) -> Self
 }
 

@@ -15,6 +15,16 @@ struct ServerCall: Sendable {
         /// `Sanguine-Epoch`: the epoch of the number.
         var epoch: Epoch?
         var response: TransportResponse
+
+        init(
+            _ response: TransportResponse,
+            _ decode: (TransportResponse) throws(SanguineError) -> Value
+        ) throws(SanguineError) {
+            value = try decode(response)
+            head = response.header("sanguine-head").flatMap { Int64($0) }
+            epoch = response.epoch
+            self.response = response
+        }
     }
 
     let server: URL?
@@ -86,20 +96,19 @@ struct ServerCall: Sendable {
         _ path: String,
         query: [URLQueryItem] = [],
         within limit: TimeLimit? = nil,
-        as type: Value.Type = Value.self,
-        decode: Decoding<Value> = Self.decoded
+        as type: Value.Type = Value.self
     ) async throws(SanguineError) -> Answer<Value> {
-        try await call("GET", path, query: query, within: limit, as: type, decode: decode)
+        try await call("GET", path, query: query, within: limit, as: type)
     }
 
-    /// A function that decodes a response.
-    typealias Decoding<Value> = (TransportResponse) throws(SanguineError) -> Value
-
-    /// Decodes a response that contains no records.
-    static func decoded<Value: Decodable>(
-        _ response: TransportResponse
-    ) throws(SanguineError) -> Value {
-        try WireCoding.decode(Value.self, from: response)
+    /// Sends a `GET` request to a path below the server's address, and decodes the response.
+    func get<Value: Sendable>(
+        _ path: String,
+        query: [URLQueryItem],
+        decode: (TransportResponse) throws(SanguineError) -> Value
+    ) async throws(SanguineError) -> Answer<Value> {
+        let request = try TransportRequest(method: "GET", base: server, path: path, query: query)
+        return try Answer(await send(request), decode)
     }
 
     /// Sends a request with or without a JSON body and decodes the JSON response.
@@ -111,8 +120,7 @@ struct ServerCall: Sendable {
         json: Data? = nil,
         timeout: Duration = ClientLimits.requestTimeout,
         within limit: TimeLimit? = nil,
-        as type: Value.Type = Value.self,
-        decode: Decoding<Value> = Self.decoded
+        as type: Value.Type = Value.self
     ) async throws(SanguineError) -> Answer<Value> {
         let request = try TransportRequest(
             method: method,
@@ -123,13 +131,10 @@ struct ServerCall: Sendable {
             json: json,
             timeout: timeout
         )
-        let response = try await send(request, within: limit)
-        return Answer(
-            value: try decode(response),
-            head: response.header("sanguine-head").flatMap { Int64($0) },
-            epoch: response.epoch,
-            response: response
-        )
+        return try Answer(await send(request, within: limit)) {
+            response throws(SanguineError) in
+            try WireCoding.decode(type, from: response)
+        }
     }
 
     private func send(

@@ -65,6 +65,8 @@ public enum RecordLimits {
     public static let restoreRangeNumbers: Int64 = 1_000
     /// The number of these ranges after which the changes since the restore began are fetched: 32.
     public static let restoreRoundRanges = 32
+    /// The size in bytes of restored records after which SQLite's log is copied to the file: 4 MB.
+    public static let logBytes = 4_000_000
     /// The number of pages that a ``RecordPager`` holds: 5.
     public static let pagerPages = 5
     /// The number of records from the disk that are cached in memory: 10,000.

@@ -541,7 +541,7 @@ extension UserRecords {
             if !isOnDisk { try records.begin(page, range, of: restore.space) }
             return try commit(page, range, of: restore, mayShow: mayShow, to: records, &contents)
         }
-        if shown == nil { records.rollback() } else { records.checkpoint() }
+        if shown == nil { records.rollback() } else { records.checkpointIfLong() }
         return shown
     }
 

@@ -1,5 +1,4 @@
 import Foundation
-import GRDB
 import SanguineModel
 
 /// A page of the feed, to be written to the file.
@@ -57,73 +56,133 @@ extension RecordPage {
     }
 }
 
-/// Parses pages with SQLite's JSON functions: each value stays the text that was received, instead
-/// of being decoded and encoded again.
-///
-/// It uses its own empty database in memory, so that one page is parsed while another is written.
-struct RecordPageReader: Sendable {
-    private let database: DatabaseQueue
+/// A page of the feed as received: each value stays the text that the server has sent, instead of
+/// being decoded and encoded again.
+struct ReceivedPage: FeedPage {
+    let page: RecordPage
+    let next: Int64
+    let hasMore: Bool
+    let reset: Bool
 
-    /// Opens the database.
-    ///
-    /// - Throws: SQLite's error.
-    init() throws { database = try DatabaseQueue() }
+    static func decoded(from response: TransportResponse) throws(SanguineError) -> ReceivedPage {
+        do throws(RecordPage.Unreadable) {
+            return try ReceivedPage(response.body)
+        } catch {
+            var failure = DecodingFailure("PullAnswer: \(error.reason)")
+            failure.response = response.short
+            throw .decoding(failure)
+        }
+    }
 
     /// Reads the body of the response to a pull.
     ///
-    /// - Throws: ``RecordPage/Unreadable``, or SQLite's error.
-    func read(_ body: Data) throws -> RecordPage {
-        let json = String(decoding: body, as: UTF8.self)
-        return try database.unsafeRead { database in
-            let count = try Self.countChanges(of: json, database)
-            let statement = try database.cachedStatement(
-                sql: """
-                    SELECT value ->> 'collection', value ->> 'id', value ->> 'seq',
-                        value ->> 'deleted', value -> 'value'
-                    FROM json_each(?, '$.changes') WHERE type = 'object'
-                    """
-            )
-            var changes: [RecordPage.Change] = []
-            changes.reserveCapacity(count)
-            let rows = try Row.fetchCursor(statement, arguments: [json])
-            while let row = try rows.next() { changes.append(try RecordPage.Change(row)) }
-            guard changes.count == count else {
-                throw RecordPage.Unreadable(reason: "a change is not an object")
+    /// - Throws: ``RecordPage/Unreadable``.
+    init(_ body: Data) throws(RecordPage.Unreadable) {
+        var reading = Reading()
+        do throws(JSONParser.Fault) {
+            let result = body.withUnsafeBytes { bytes -> Result<Reading, JSONParser.Fault> in
+                let bytes = bytes.assumingMemoryBound(to: UInt8.self)
+                return Result { () throws(JSONParser.Fault) in
+                    try JSONParser.read(bytes) { (parser) throws(JSONParser.Fault) in
+                        try Reading(&parser, bytes)
+                    }
+                }
             }
-            return RecordPage(changes: changes)
+            reading = try result.get()
+        } catch {
+            throw RecordPage.Unreadable(reason: "it is not valid JSON: \(error)")
+        }
+        if let fault = reading.fault { throw fault }
+        guard let changes = reading.changes else {
+            throw RecordPage.Unreadable(reason: "'changes' is missing")
+        }
+        guard let next = reading.next, let hasMore = reading.hasMore else {
+            throw RecordPage.Unreadable(reason: "'next' or 'hasMore' is missing")
+        }
+        (page, self.next, self.hasMore) = (RecordPage(changes: changes), next, hasMore)
+        reset = reading.reset
+    }
+
+    /// The members of a page that were read.
+    private struct Reading {
+        var changes: [RecordPage.Change]?
+        var next: Int64?
+        var hasMore: Bool?
+        var reset = false
+        /// The first change that is not one.
+        var fault: RecordPage.Unreadable?
+
+        init() {}
+
+        init(
+            _ parser: inout JSONParser,
+            _ bytes: UnsafeBufferPointer<UInt8>
+        ) throws(JSONParser.Fault) {
+            let isObject = try parser.members { (parser, name) throws(JSONParser.Fault) in
+                switch name {
+                case "changes": try readChanges(&parser, bytes)
+                case "next": next = try parser.scalar()?.integer
+                case "hasMore": hasMore = try parser.scalar().map { $0 == .bool(true) }
+                case "reset": reset = try parser.scalar() == .bool(true)
+                default: _ = try parser.place()
+                }
+            }
+            if !isObject { _ = try parser.place() }
+        }
+
+        private mutating func readChanges(
+            _ parser: inout JSONParser,
+            _ bytes: UnsafeBufferPointer<UInt8>
+        ) throws(JSONParser.Fault) {
+            var changes: [RecordPage.Change] = []
+            changes.reserveCapacity(RecordLimits.pullChanges)
+            let isArray = try parser.elements { (parser) throws(JSONParser.Fault) in
+                let parts = try ChangeParts(&parser)
+                do throws(RecordPage.Unreadable) {
+                    changes.append(try parts.change(in: bytes))
+                } catch {
+                    fault = fault ?? error
+                }
+            }
+            if isArray { self.changes = changes } else { _ = try parser.place() }
         }
     }
 
-    private static func countChanges(of json: String, _ database: Database) throws -> Int {
-        let count = try Int.fetchOne(
-            database,
-            sql: """
-                SELECT CASE WHEN json_valid(?1) AND json_type(?1, '$.changes') = 'array'
-                THEN json_array_length(?1, '$.changes') END
-                """,
-            arguments: [json]
-        )
-        guard let count else { throw RecordPage.Unreadable(reason: "'changes' is missing") }
-        return count
-    }
-}
+    /// The members of a change, with the place of its value.
+    private struct ChangeParts {
+        var collection: String?
+        var id: String?
+        var seq: Int64?
+        var isGone = false
+        var value: Range<Int>?
+        var isObject = false
 
-extension RecordPage.Change {
-    /// Reads a row of collection, id, number, deletion flag and value.
-    fileprivate init(_ row: Row) throws {
-        guard let collection = String.fromDatabaseValue(row[0]),
-            let id = String.fromDatabaseValue(row[1]).flatMap({ RecordID($0) }),
-            let seq = Int64.fromDatabaseValue(row[2])
-        else {
-            throw RecordPage.Unreadable(reason: "a change has no 'collection', 'id' or 'seq'")
+        init(_ parser: inout JSONParser) throws(JSONParser.Fault) {
+            isObject = try parser.members { (parser, name) throws(JSONParser.Fault) in
+                switch name {
+                case "collection": collection = try parser.scalar()?.string
+                case "id": id = try parser.scalar()?.string
+                case "seq": seq = try parser.scalar()?.integer
+                case "deleted": isGone = try parser.scalar() == .bool(true)
+                case "value": value = try parser.place()
+                default: _ = try parser.place()
+                }
+            }
+            if !isObject { _ = try parser.place() }
         }
-        key = RecordKey(collection, id)
-        self.seq = seq
-        let isGone = Bool.fromDatabaseValue(row[3]) == true
-        if !isGone, let text = row[4] as String?, text.utf8.first == UInt8(ascii: "{") {
-            value = RecordValue(json: Data(text.utf8))
-        } else {
-            value = nil
+
+        func change(
+            in bytes: UnsafeBufferPointer<UInt8>
+        ) throws(RecordPage.Unreadable) -> RecordPage.Change {
+            guard isObject else { throw RecordPage.Unreadable(reason: "a change is not an object") }
+            guard let collection, let id = id.flatMap({ RecordID($0) }), let seq else {
+                throw RecordPage.Unreadable(reason: "a change has no 'collection', 'id' or 'seq'")
+            }
+            var record: RecordValue?
+            if !isGone, let value, bytes[value.lowerBound] == UInt8(ascii: "{") {
+                record = RecordValue(json: Data(UnsafeBufferPointer(rebasing: bytes[value])))
+            }
+            return RecordPage.Change(key: RecordKey(collection, id), seq: seq, value: record)
         }
     }
 }

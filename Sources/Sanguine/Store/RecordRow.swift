@@ -9,8 +9,10 @@ struct RecordRow {
     let seq: Int64
     let value: RecordValue
 
-    /// Writes the record, and replaces one with the same key.
-    func put(in database: Database, _ indexes: [String]) throws {
+    /// Writes the record, and replaces one with the same key; returns the size of its value in
+    /// bytes.
+    func put(in database: Database, _ indexes: [String]) throws -> Int {
+        let json = try value.json()
         let statement = try database.cachedStatement(
             sql: """
                 INSERT INTO record (space, collection, id, seq, value) VALUES (?, ?, ?, ?, ?)
@@ -19,12 +21,13 @@ struct RecordRow {
                 """
         )
         statement.setUncheckedArguments([
-            space, key.collection, key.id.text, seq, try value.json(),
+            space, key.collection, key.id.text, seq, json,
         ])
         try statement.execute()
-        guard !indexes.isEmpty else { return }
+        guard !indexes.isEmpty else { return json.count }
         try Self.removeIndexes(of: key, in: space, database)
         try index(indexes, in: database)
+        return json.count
     }
 
     /// Writes the record's index entries.

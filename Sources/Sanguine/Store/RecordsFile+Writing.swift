@@ -94,9 +94,16 @@ extension RecordsFile {
 
     /// Copies the log to the file.
     func checkpoint() {
+        loggedBytes.withLock { $0 = 0 }
         guard isOnDisk else { return }
         // If it fails, the log grows, and the next attempt copies it.
         _ = try? writing { try $0.checkpoint(.passive) }
+    }
+
+    /// Copies the log to the file if it is long, so that the pages of a restore, which change the
+    /// same parts of the file, are copied together.
+    func checkpointIfLong() {
+        if loggedBytes.withLock({ $0 >= RecordLimits.logBytes }) { checkpoint() }
     }
 
     /// Removes unused spaces.
@@ -261,6 +268,7 @@ extension RecordsFile {
     }
 
     private func put(_ page: RecordPage, in space: Int64, _ database: Database) throws {
+        var bytes = 0
         for change in page.changes where change.key.collection != Switches.collection {
             guard let value = change.value else {
                 try RecordRow.remove(change.key, in: space, database)
@@ -268,8 +276,9 @@ extension RecordsFile {
             }
             let row = RecordRow(space: space, key: change.key, seq: change.seq, value: value)
             let indexes = schema.collection(change.key.collection)?.indexes ?? []
-            try row.put(in: database, indexes)
+            bytes += try row.put(in: database, indexes)
         }
+        loggedBytes.withLock { $0 += bytes }
     }
 
     private func write<Value>(_ body: (Database) throws -> Value) throws -> Value {

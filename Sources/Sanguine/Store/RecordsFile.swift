@@ -21,9 +21,9 @@ import Synchronization
 ///
 /// Invariant: a base and its position change in one transaction.
 ///
-/// Mutable state: `connections`, protected by its mutex, which is never held during a call to the
-/// database. The callers order their calls: one writer at a time, and no reader during
-/// ``commit()``.
+/// Mutable state: `connections` and `loggedBytes`, each protected by its mutex, which is never held
+/// during a call to the database. The callers order their calls: one writer at a time, and no reader
+/// during ``commit()``.
 final class RecordsFile: Sendable {
     static let name = "sanguine-records.sqlite"
     static let schemaVersion = 2
@@ -46,6 +46,8 @@ final class RecordsFile: Sendable {
     }
 
     private let connections: Mutex<Connections?>
+    /// The size of the values written since the last checkpoint, in bytes.
+    let loggedBytes = Mutex(0)
     let cache = RecordCache()
     let schema: RecordSchema
     private let folder: URL?

@@ -13,7 +13,7 @@
 package struct JSONParser {
     private let bytes: UnsafeBufferPointer<UInt8>
     let limits: Limits
-    private var index = 0
+    var index = 0
     private var depth = 0
     private var count = 0
     /// The depth of the unit's element that is being parsed, and whether it has exceeded a limit.
@@ -164,7 +164,7 @@ package struct JSONParser {
 
     // MARK: - Values
 
-    private mutating func value() throws(Fault) -> JSONValue {
+    mutating func value() throws(Fault) -> JSONValue {
         try countOne()
         switch peek() {
         case UInt8(ascii: "{"):
@@ -232,7 +232,7 @@ package struct JSONParser {
     }
 
     /// Enters an object or array, and throws if it is too deep.
-    private mutating func begin() throws(Fault) {
+    mutating func begin() throws(Fault) {
         index += 1
         depth += 1
         if depth - (unit?.depth ?? 0) > limits.nesting { throw .overLimit }
@@ -277,7 +277,7 @@ package struct JSONParser {
         } while open > 0
     }
 
-    private mutating func object(
+    mutating func object(
         _ member: (inout JSONParser, String) throws(Fault) -> Void,
         hidden: ((String, [UInt8]) -> Void)? = nil
     ) throws(Fault) {
@@ -305,7 +305,7 @@ package struct JSONParser {
         depth -= 1
     }
 
-    private mutating func array(
+    mutating func array(
         _ element: (inout JSONParser) throws(Fault) -> Void
     ) throws(Fault) {
         skipSpace()
@@ -558,7 +558,7 @@ extension JSONParser {
                 let name = try parser.string()
                 parser.skipSpace()
                 guard parser.consume(UInt8(ascii: ":")) else { throw parser.malformed }
-                let value = try parser.place()
+                let value = try parser.spaced()
                 members.append(
                     JSONMember(
                         name: name,
@@ -583,7 +583,7 @@ extension JSONParser {
             parser.skipSpace()
             if parser.consume(UInt8(ascii: "]")) { return elements }
             repeat {
-                let value = try parser.place()
+                let value = try parser.spaced()
                 elements.append(offset + value.lowerBound..<offset + value.upperBound)
             } while parser.consume(UInt8(ascii: ","))
             guard parser.consume(UInt8(ascii: "]")) else { throw parser.malformed }
@@ -607,7 +607,7 @@ extension JSONParser {
     }
 
     /// Skips a value and the space around it, and returns the value's range.
-    private mutating func place() throws(Fault) -> Range<Int> {
+    private mutating func spaced() throws(Fault) -> Range<Int> {
         skipSpace()
         let start = index
         try skip()

@@ -26,7 +26,7 @@ import Testing
         var base: RecordsFile.Base { RecordsFile.Base(file: file, space: restore.space) }
 
         func write(_ page: String) throws {
-            let page = try RecordPageReader().read(Data(page.utf8))
+            let page = try ReceivedPage(Data(page.utf8)).page
             try file.write(page, restore.ranges[0], of: restore.space)
         }
 
@@ -151,7 +151,10 @@ import Testing
 
     @Test(arguments: [
         "no JSON",
-        #"{"next":9}"#,
+        #"{"next":9}"#, #"{"changes":[],"next":9}"#, #"{"changes":[],"hasMore":false}"#, "[]",
+        #"{"changes":[],"next":9,"hasMore":false} {}"#,
+        #"{"changes":[{"collection":"plain","id":"a","seq":1,"value":{"a":[1}]}]}"#,
+        #"{"changes":[{"collection":"plain","id":"a","seq":1,"value":{"a":}}]}"#,
         #"{"changes":{}}"#,
         #"{"changes":["a"]}"#,
         #"{"changes":[{"collection":"plain","seq":1,"deleted":false,"value":{}}]}"#,
