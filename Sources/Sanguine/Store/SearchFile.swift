@@ -180,17 +180,20 @@ struct SearchFile: Sendable {
     /// - Throws: The database's error.
     func search(_ words: [String], before place: Int64?, limit: Int) throws -> [Found] {
         // Words have no characters with a meaning to FTS5.
-        let pattern = words.map { "\"\($0)\"*" }.joined(separator: " ")
+        let pattern = words.map { "\"\(Self.listed($0))\"*" }.joined(separator: " ")
+        let longer = words.filter { $0 != Self.listed($0) }
+        let hasLonger = longer.map { _ in "AND instr(' ' || p.words, ' ' || ?)" }
         return try database.read { database in
             let rows = try Row.fetchAll(
                 database.cachedStatement(
                     sql: """
                         SELECT p.collection, p.id, w.rowid FROM word AS w
                         JOIN place AS p ON p.place = w.rowid
-                        WHERE word MATCH ? AND w.rowid < ? ORDER BY w.rowid DESC LIMIT ?
+                        WHERE word MATCH ? AND w.rowid < ? \(hasLonger.joined(separator: " "))
+                        ORDER BY w.rowid DESC LIMIT ?
                         """
                 ),
-                arguments: [pattern, place ?? .max, limit]
+                arguments: [pattern, place ?? .max] + StatementArguments(longer) + [limit]
             )
             return rows.compactMap { row in
                 RecordID(row[1] as String).map { id in
@@ -200,12 +203,24 @@ struct SearchFile: Sendable {
         }
     }
 
+    /// Returns the beginning of a word that has a list of its own.
+    ///
+    /// For a longer beginning, FTS5 would merge the lists of all words with it before the first
+    /// result: 24 ms if it is in 100,000 messages.
+    private static func listed(_ word: String) -> String {
+        String(word.unicodeScalars.prefix(listedCharacters))
+    }
+
     // MARK: - Schema
 
     private static let label = "sanguine.search"
 
+    private static let listedCharacters = 8
+    private static let listedPrefixes =
+        (1...listedCharacters).map { "\($0)" }.joined(separator: " ")
+
     private static let schema = SQLiteFile.Schema(
-        version: 1,
+        version: 2,
         migrate: { database, version in
             guard version == 0 else {
                 throw SQLiteFile.Unusable.damaged("it has an older schema (\(version))")
@@ -216,8 +231,8 @@ struct SearchFile: Sendable {
 
     /// The tables.
     ///
-    /// `ascii` leaves characters outside of ASCII in the words. Prefixes of up to 4 characters have
-    /// lists of their own, because they are in many messages.
+    /// `ascii` leaves characters outside of ASCII in the words. Prefixes of up to
+    /// ``listedCharacters`` have lists of their own.
     private static let tables = """
         CREATE TABLE place (
             place INTEGER PRIMARY KEY,
@@ -229,7 +244,7 @@ struct SearchFile: Sendable {
         ) STRICT;
         CREATE VIRTUAL TABLE word USING fts5 (
             words, content='place', content_rowid='place', tokenize='ascii',
-            prefix='1 2 3 4', detail='none', columnsize=0
+            prefix='\(listedPrefixes)', detail='none', columnsize=0
         );
         """
 }

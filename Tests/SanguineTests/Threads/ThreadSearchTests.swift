@@ -48,6 +48,21 @@ struct ThreadSearchTests {
         #expect(try await client.found(" ?! ").isEmpty)
     }
 
+    @Test func `a long word is found by each of its beginnings, and by no other long one`()
+        async throws
+    {
+        let client = try await stage.launch(stage.phone)
+        let word = "Überraschungen"
+        try await stage.ask(client, in: stage.thread, "Zwei \(word)", "Überraschender Mars")
+        try await client.synchronize()
+        for length in 1...word.count {
+            let found = try await client.found("zw " + word.prefix(length))
+            #expect(found.count == 2, "the first \(length) characters")
+        }
+        #expect(try await client.found("überraschunk").isEmpty)
+        #expect(try await client.found("überraschende").count == 2)
+    }
+
     @Test func `new messages, titles and deletions are found or not at once`() async throws {
         let client = try await stage.launch(stage.phone)
         #expect(try await client.found("mars").isEmpty)
