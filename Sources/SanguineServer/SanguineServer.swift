@@ -34,6 +34,8 @@ public struct SanguineServer: Service {
     private let uploads: UploadTimeouts
     private let live: LiveHub
     private let mail: MailDelivery
+    /// The store of files in a bucket; `nil` if they are in the storage.
+    let bucket: S3BlobStore?
     private let readiness: Readiness
     private let requests = SharedPool(limit: EdgeLimits.requestsInFlight)
     /// The responses that wait to be read.
@@ -96,8 +98,11 @@ public struct SanguineServer: Service {
         try settings.validate(with: functions)
         let readiness = Readiness(delay: delay)
         self.readiness = readiness
+        bucket = try settings.blobs.bucketStore(clock: clock, delay: delay)
         authority = Authority(
-            storage: LoggedStorage(storage, logger: logger, clock: delay) { readiness.saw($0) },
+            storage: LoggedStorage(storage, files: bucket, logger: logger, clock: delay) {
+                readiness.saw($0)
+            },
             keys: keys,
             settings: try Self.rules(of: settings, registering: types),
             clock: clock,
@@ -170,13 +175,14 @@ public struct SanguineServer: Service {
     ///
     /// - Throws: ``PortTaken`` for a port that another program uses, ``TLSFileError`` for a
     ///   certificate that cannot be loaded, ``FFmpegMissing`` if an upstream needs images of videos
-    ///   and no program can extract them, or the error that made the server fail.
+    ///   and no program can extract them, ``SettingsError`` for a bucket that cannot be used, or
+    ///   the error that made the server fail.
     public func run() async throws {
         let configurations = try settings.upstreamConfigurations()
         let tls = try settings.http.tlsIdentity()
         let frames = try settings.frameSampler()
         let descriptors = try Descriptors(
-            limit: Descriptors.raiseLimit(),
+            limit: Descriptors.raiseLimit() - (bucket == nil ? 0 : settings.blobs.s3.connections),
             connections: settings.limits.connections,
             upstream: configurations.isEmpty ? 0 : settings.limits.functionCalls
         )
@@ -204,6 +210,7 @@ public struct SanguineServer: Service {
         let functions = functionRunner(pool)
         // From here on nothing may throw outside this block: the connections must be shut down.
         do {
+            try await checkBucket()
             try await serve(functions, tls: tls, connections: descriptors.connections)
             await shutDown(outward, functions.calls)
         } catch {
@@ -212,14 +219,37 @@ public struct SanguineServer: Service {
         }
     }
 
-    /// Closes the connections to the upstream and waits until the calls that fail are settled.
+    /// Checks that the bucket of files can be used, if there is one.
+    ///
+    /// A storage that cannot be reached or is overloaded stops no server, because that may change:
+    /// everything except files works in the meantime.
+    ///
+    /// - Throws: ``SettingsError`` if the storage refuses the bucket or the keys.
+    private func checkBucket() async throws(SettingsError) {
+        guard let bucket else { return }
+        do throws(S3Failure) {
+            try await bucket.check()
+            logger.info("Files are stored in a bucket", metadata: ["bucket": "\(bucket.location)"])
+        } catch {
+            let reason = error.reason(at: bucket.location)
+            switch error {
+            case .refused(let refusal) where !refusal.isTemporary:
+                throw SettingsError([.unusable(reason: "Files cannot be stored: \(reason).")])
+            case .refused, .unreachable, .unreadable, .timeout, .cancelled, .closed:
+                logger.error("Files cannot be stored or read", metadata: ["reason": "\(reason)"])
+            }
+        }
+    }
+
+    /// Closes the outgoing connections and waits until the calls that fail are settled.
     ///
     /// The wait is bounded here, because the HTTP client's own shutdown cannot be cancelled.
     private func shutDown(_ outward: UpstreamConnections?, _ calls: CallRunner) async {
-        guard let outward else { return }
+        guard outward != nil || bucket != nil else { return }
         let (ended, end) = AsyncStream.makeStream(of: Never.self)
         Task {
-            do { try await outward.shutdown() } catch { logger.debug("\(error)") }
+            do { try await outward?.shutdown() } catch { logger.debug("\(error)") }
+            await bucket?.close()
             await calls.waitForLast()
             end.finish()
         }
@@ -232,7 +262,7 @@ public struct SanguineServer: Service {
         timer.cancel()
     }
 
-    /// The time limit for closing upstream connections and settling the calls that end with them.
+    /// The time limit for closing outgoing connections and settling the calls that end with them.
     static let lastCalls = Duration.seconds(5)
 
     private func serve(
