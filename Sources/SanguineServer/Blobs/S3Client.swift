@@ -140,7 +140,7 @@ struct S3Client: Sendable {
     }
 
     /// Returns the time before the next attempt; `nil` if the storage wants too long a pause.
-    private func pause(after failure: S3Failure, _ attempt: Int) -> Duration? {
+    func pause(after failure: S3Failure, _ attempt: Int) -> Duration? {
         var base = Self.pause
         if case .refused(let refusal) = failure {
             if let wanted = refusal.retryAfter {

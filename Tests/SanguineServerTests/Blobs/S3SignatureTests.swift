@@ -1,6 +1,6 @@
 import SanguineModel
-import Testing
 import TestSupport
+import Testing
 
 @testable import SanguineServer
 
@@ -12,7 +12,7 @@ struct S3SignatureTests {
 
     private static let host = "examplebucket.s3.amazonaws.com"
     private static let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    /// The SHA-256 of `Welcome to Amazon S3.`
+    /// The SHA-256 of the body in the reference's examples.
     private static let welcome = "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072"
 
     private func signature(at moment: String = "2013-05-24T00:00:00Z") throws -> S3Signature {
