@@ -32,8 +32,8 @@ enum BlobStoreDriver: String, CaseIterable, CustomTestStringConvertible {
             return try await StorageDriver.sqlite.withEmptyStorage { try await body($0.blobs) }
         case .s3:
             let server = try await S3Server.access()
-            var blobs = ServerSettings.Blobs()
-            blobs.store = ServerSettings.Blobs.Store.s3.rawValue
+            var blobs = BlobSetting()
+            blobs.store = BlobSetting.Store.s3.rawValue
             blobs.s3.endpoint = server.endpoint
             blobs.s3.bucket = server.bucket
             // All characters that a path escapes in one way or another.

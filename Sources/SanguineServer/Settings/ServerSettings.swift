@@ -409,7 +409,7 @@ public struct ServerSettings: Hashable, Sendable {
     /// The key for Apple's DeviceCheck.
     public var deviceCheck = DeviceCheckSetting()
     /// The place of the bytes of files.
-    public var blobs = Blobs()
+    public var blobs = BlobSetting()
     /// The language model that functions call.
     public var upstream = Upstream()
     /// The extraction of frames from videos.

@@ -7,7 +7,7 @@ import Testing
 /// The settings of the place of files.
 @Suite("Settings of files", .bounded)
 struct BlobSettingsTests {
-    private func problems(_ change: (inout ServerSettings.Blobs) -> Void) -> [String] {
+    private func problems(_ change: (inout BlobSetting) -> Void) -> [String] {
         var settings = ServerSettings()
         change(&settings.blobs)
         do throws(SettingsError) {
@@ -18,7 +18,7 @@ struct BlobSettingsTests {
         }
     }
 
-    private func bucket(_ blobs: inout ServerSettings.Blobs) {
+    private func bucket(_ blobs: inout BlobSetting) {
         blobs.store = "s3"
         blobs.s3.bucket = "photos"
         blobs.s3.accessKey = Secret("a")

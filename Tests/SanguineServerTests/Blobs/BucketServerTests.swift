@@ -11,7 +11,7 @@ import Testing
 @Suite("Server with a bucket", .bounded(.seconds(60)))
 struct BucketServerTests {
     private func setup(
-        _ change: (inout ServerSettings.S3) -> Void = { _ in }
+        _ change: (inout S3Setting) -> Void = { _ in }
     ) async throws -> LiveServer.Setup {
         let server = try await S3Server.access()
         var setup = LiveServer.Setup()

@@ -2,111 +2,109 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 
-extension ServerSettings {
-    /// The place of the bytes of files.
-    public struct Blobs: Hashable, Sendable {
-        /// A store of files.
-        public enum Store: String, CaseIterable, Hashable, Sendable {
-            /// The folder `blobs` of the data folder.
-            case folder
-            /// A bucket of an S3 storage.
-            case s3
-        }
-
-        /// The store, from ``Store``: `folder` or `s3`.
-        ///
-        /// Default: `folder`.
-        public var store = Store.folder.rawValue
-        /// The bucket of an S3 storage.
-        public var s3 = S3()
-
-        /// Whether files are in a bucket.
-        public var areInBucket: Bool { store == Store.s3.rawValue }
+/// The place of the bytes of files.
+public struct BlobSetting: Hashable, Sendable {
+    /// A store of files.
+    public enum Store: String, CaseIterable, Hashable, Sendable {
+        /// The folder `blobs` of the data folder.
+        case folder
+        /// A bucket of an S3 storage.
+        case s3
     }
 
-    /// A bucket of an S3 storage: of Amazon, or of another one that implements its API.
-    public struct S3: Hashable, Sendable {
-        /// The URL of the storage.
-        ///
-        /// Default: `nil`, that of Amazon in ``region``.
-        public var endpoint: String?
-        /// The region, as signatures contain it.
-        ///
-        /// Default: `us-east-1`.
-        public var region = "us-east-1"
-        /// The bucket, which must exist.
-        ///
-        /// Default: `nil`; required if files are in a bucket.
-        public var bucket: String?
-        /// The beginning of the keys of all objects.
-        ///
-        /// Default: empty.
-        public var prefix = ""
-        /// The place of the bucket's name in URLs: `path`, or `host`.
-        ///
-        /// Default: `path`.
-        public var addressing = S3Location.Addressing.path.rawValue
-        /// The access key.
-        ///
-        /// Default: none; required unless ``credentialsFile`` is set.
-        public var accessKey: Secret?
-        /// The secret key.
-        ///
-        /// Default: none; required if ``accessKey`` is set.
-        public var secretKey: Secret?
-        /// The token of temporary keys.
-        ///
-        /// Default: none.
-        public var sessionToken: Secret?
-        /// The file with the keys, which only its owner may read, in the form of AWS's
-        /// `credentials`.
-        ///
-        /// It is read again when the storage refuses the keys. Default: `nil`.
-        public var credentialsFile: String?
-        /// The maximum number of connections to the storage.
-        ///
-        /// Default: 64.
-        public var connections = 64
-        /// The time limit for a request with its repetitions, without the transfer of large files.
-        ///
-        /// Default: 30 s.
-        public var timeout: Duration = .seconds(30)
+    /// The store, from ``Store``: `folder` or `s3`.
+    ///
+    /// Default: `folder`.
+    public var store = Store.folder.rawValue
+    /// The bucket of an S3 storage.
+    public var s3 = S3Setting()
 
-        /// The effective URL of the storage.
-        var effectiveEndpoint: String { endpoint ?? S3Location.amazon(region) }
+    /// Whether files are in a bucket.
+    public var areInBucket: Bool { store == Store.s3.rawValue }
+}
 
-        /// The bucket, if the settings are valid.
-        var location: S3Location? {
-            guard let bucket else { return nil }
-            return S3Location(
-                endpoint: effectiveEndpoint,
-                bucket: bucket,
-                prefix: prefix,
-                addressing: S3Location.Addressing(rawValue: addressing) ?? .path
-            )
+/// A bucket of an S3 storage: of Amazon, or of another one that implements its API.
+public struct S3Setting: Hashable, Sendable {
+    /// The URL of the storage.
+    ///
+    /// Default: `nil`, that of Amazon in ``region``.
+    public var endpoint: String?
+    /// The region, as signatures contain it.
+    ///
+    /// Default: `us-east-1`.
+    public var region = "us-east-1"
+    /// The bucket, which must exist.
+    ///
+    /// Default: `nil`; required if files are in a bucket.
+    public var bucket: String?
+    /// The beginning of the keys of all objects.
+    ///
+    /// Default: empty.
+    public var prefix = ""
+    /// The place of the bucket's name in URLs: `path`, or `host`.
+    ///
+    /// Default: `path`.
+    public var addressing = S3Location.Addressing.path.rawValue
+    /// The access key.
+    ///
+    /// Default: none; required unless ``credentialsFile`` is set.
+    public var accessKey: Secret?
+    /// The secret key.
+    ///
+    /// Default: none; required if ``accessKey`` is set.
+    public var secretKey: Secret?
+    /// The token of temporary keys.
+    ///
+    /// Default: none.
+    public var sessionToken: Secret?
+    /// The file with the keys, which only its owner may read, in the form of AWS's
+    /// `credentials`.
+    ///
+    /// It is read again when the storage refuses the keys. Default: `nil`.
+    public var credentialsFile: String?
+    /// The maximum number of connections to the storage.
+    ///
+    /// Default: 64.
+    public var connections = 64
+    /// The time limit for a request with its repetitions, without the transfer of large files.
+    ///
+    /// Default: 30 s.
+    public var timeout: Duration = .seconds(30)
+
+    /// The effective URL of the storage.
+    var effectiveEndpoint: String { endpoint ?? S3Location.amazon(region) }
+
+    /// The bucket, if the settings are valid.
+    var location: S3Location? {
+        guard let bucket else { return nil }
+        return S3Location(
+            endpoint: effectiveEndpoint,
+            bucket: bucket,
+            prefix: prefix,
+            addressing: S3Location.Addressing(rawValue: addressing) ?? .path
+        )
+    }
+
+    /// Reads the keys.
+    ///
+    /// - Throws: ``SettingsError`` for a file that has none.
+    func keys() throws(SettingsError) -> S3Keys {
+        do throws(S3KeysError) {
+            if let credentialsFile { return try S3Keys(file: credentialsFile) }
+        } catch {
+            throw SettingsError([.unusable(reason: error.description)])
         }
-
-        /// Reads the keys.
-        ///
-        /// - Throws: ``SettingsError`` for a file that has none.
-        func keys() throws(SettingsError) -> S3Keys {
-            do throws(S3KeysError) {
-                if let credentialsFile { return try S3Keys(file: credentialsFile) }
-            } catch {
-                throw SettingsError([.unusable(reason: error.description)])
-            }
-            return S3Keys(
-                S3Credentials(
-                    accessKey: accessKey ?? Secret(""),
-                    secretKey: secretKey ?? Secret(""),
-                    sessionToken: sessionToken
-                )
+        return S3Keys(
+            S3Credentials(
+                accessKey: accessKey ?? Secret(""),
+                secretKey: secretKey ?? Secret(""),
+                sessionToken: sessionToken
             )
-        }
+        )
     }
 }
 
-extension ServerSettings.Blobs {
+extension BlobSetting {
     /// Creates the store of files in the bucket; `nil` if they are in the data folder.
     ///
     /// - Throws: ``SettingsError`` for a file without keys.
@@ -189,7 +187,7 @@ extension Setting {
     static let blobs = [
         Setting(
             "blobs.store",
-            .choice(\.blobs.store, of: ServerSettings.Blobs.Store.allCases.map(\.rawValue)),
+            .choice(\.blobs.store, of: BlobSetting.Store.allCases.map(\.rawValue)),
             "The place of uploaded files: the folder blobs in the data, or a bucket."
         ),
         Setting(
