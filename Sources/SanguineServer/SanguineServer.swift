@@ -100,9 +100,7 @@ public struct SanguineServer: Service {
         self.readiness = readiness
         bucket = try settings.blobs.bucketStore(clock: clock, delay: delay)
         authority = Authority(
-            storage: LoggedStorage(storage, files: bucket, logger: logger, clock: delay) {
-                readiness.saw($0)
-            },
+            storage: Self.logged(storage, files: bucket, readiness, logger, delay),
             keys: keys,
             settings: try Self.rules(of: settings, registering: types),
             clock: clock,
@@ -113,7 +111,7 @@ public struct SanguineServer: Service {
         )
         try await Self.recover(authority, readiness, logger)
         await IndexBuilder(authority: authority, delay: delay, logger: logger).begin()
-        (self.settings, self.functions) = (settings, functions)
+        (self.settings, self.functions, self.onListening) = (settings, functions, onListening)
         self.adminTokens = (adminToken.map { [$0] } ?? []) + adminTokens
         uploads = UploadTimeouts(turns: settings.limits.requestTimeout.secondsRoundedUp)
         answers = .bytes(settings.limits.answerBytes)
@@ -136,7 +134,6 @@ public struct SanguineServer: Service {
         (self.registry, self.log, self.logger) = (registry, log, logger)
         registry.expose(storage, log)
         (self.consumption, self.clock, self.delay) = (consumption, clock, delay)
-        self.onListening = onListening
     }
 
     /// Returns this server, with a closure that also receives its addresses once it listens.
@@ -150,6 +147,16 @@ public struct SanguineServer: Service {
             tell(Addresses(http: api, admin: admin))
         }
         return server
+    }
+
+    private static func logged(
+        _ storage: any Storage,
+        files: S3BlobStore?,
+        _ readiness: Readiness,
+        _ logger: Logger,
+        _ delay: any Clock<Duration>
+    ) -> LoggedStorage {
+        LoggedStorage(storage, files: files, logger: logger, clock: delay) { readiness.saw($0) }
     }
 
     private static func pool(of limits: ServerSettings.Limits) -> SharedPool {

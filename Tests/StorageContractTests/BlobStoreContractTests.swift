@@ -159,7 +159,7 @@ struct BlobStoreContractTests {
                 withUnsafeCurrentTask { $0?.cancel() }
                 try await files.keep(content, as: id, at: .at(0))
             }
-            try await task.value
+            try await task.finished()
             #expect(try await files.read(id, from: 0, count: .max) == content)
         }
     }

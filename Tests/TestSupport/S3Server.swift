@@ -21,7 +21,9 @@ package enum S3Server {
     private static let input = Pipe()
 
     /// Returns the way to the storage, after it was started.
-    package static func access() async throws -> Access { try await shared.value }
+    package static func access() async throws -> Access {
+        try await shared.finished("the start of the S3 storage", within: TestingLimits.longestWait)
+    }
 
     private static func start() async throws -> Access {
         let process = Process()

@@ -13,8 +13,8 @@ import Synchronization
 /// steps. Objects with other names are ignored and preserved.
 ///
 /// Invariants:
-/// 1. A file is stored, and removed, by one task at a time, so that no file is removed that was just
-///    stored again.
+/// 1. A file is stored, and removed, by one task at a time, so that no file is removed that was
+///    just stored again.
 /// 2. The windows contain no bytes of a file after its removal has ended.
 ///
 /// Mutable state: the objects, as above; `sendsChecksum` and `isClosed`, atomic; `turns` and

@@ -29,8 +29,8 @@ struct S3Location: Hashable, Sendable {
     private let base: String
     private let addressing: Addressing
 
-    /// Creates a location; returns `nil` unless the endpoint is an http or https URL with a host and
-    /// without user name, query and fragment.
+    /// Creates a location; returns `nil` unless the endpoint is an http or https URL with a host
+    /// and without user name, query and fragment.
     ///
     /// - Parameters:
     ///   - endpoint: The URL of the storage; it may have a path.

@@ -182,9 +182,9 @@ extension BlobSetting {
     }
 }
 
-extension Setting {
-    /// The settings of ``ServerSettings/blobs``.
-    static let blobs = [
+extension BlobSetting {
+    /// The declarations of the settings.
+    static let settings: [Setting] = [
         Setting(
             "blobs.store",
             .choice(\.blobs.store, of: BlobSetting.Store.allCases.map(\.rawValue)),

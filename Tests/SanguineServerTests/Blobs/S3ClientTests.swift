@@ -224,8 +224,9 @@ struct S3ClientTests {
     }
 
     @Test func `a storage that does not answer ends with the time limit`() async throws {
+        let gate = ManualClock()
         let s3 = ScriptedS3 { _, _ in
-            try await ManualClock().sleep(for: .seconds(1))
+            try await gate.sleep(for: .seconds(1))
             return Self.ok
         }
         let delay = ManualClock()
@@ -244,8 +245,9 @@ struct S3ClientTests {
     }
 
     @Test func `a cancelled request ends at once`() async throws {
+        let gate = ManualClock()
         let s3 = ScriptedS3 { _, _ in
-            try await ManualClock().sleep(for: .seconds(1))
+            try await gate.sleep(for: .seconds(1))
             return Self.ok
         }
         let client = try s3.client(delay: ManualClock())

@@ -70,7 +70,8 @@ struct S3DocumentTests {
     @Test(arguments: [
         "<Error><Code>X</Code></Error>", "<html></html>",
         "<ListBucketResult><Contents><Size>1</Size></Contents></ListBucketResult>",
-        "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>%4</Key></Contents></ListBucketResult>",
+        "<ListBucketResult><EncodingType>url</EncodingType>"
+            + "<Contents><Key>%4</Key></Contents></ListBucketResult>",
     ])
     func `another document is no list`(text: String) {
         #expect(S3Page(Array(text.utf8)) == nil)
