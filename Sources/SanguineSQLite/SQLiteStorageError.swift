@@ -102,8 +102,8 @@ extension SQLiteStorageError: CustomStringConvertible {
     private static func needsFolder(_ folder: String) -> String {
         """
         The files of the data at \(folder) are in '\(folder)/blobs', and would be missing in a \
-        bucket. Copy them into the bucket, for example with 'aws s3 sync', and then move the folder \
-        'blobs' away; or set 'blobs.store' to folder.
+        bucket. Copy them into the bucket, for example with 'aws s3 sync', and then move the \
+        folder 'blobs' away; or set 'blobs.store' to folder.
         """
     }
 }
