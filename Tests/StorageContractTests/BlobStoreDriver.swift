@@ -37,7 +37,7 @@ enum BlobStoreDriver: String, CaseIterable, CustomTestStringConvertible {
             blobs.s3.endpoint = server.endpoint
             blobs.s3.bucket = server.bucket
             // All characters that a path escapes in one way or another.
-            blobs.s3.prefix = "ä//ß+ =@(1)~*/\(UUID())"
+            blobs.s3.prefix = "ä//ß+ %25?#&=@(1)~*/\(UUID())"
             blobs.s3.accessKey = Secret(server.accessKey)
             blobs.s3.secretKey = Secret(server.secretKey)
             let store = try #require(
