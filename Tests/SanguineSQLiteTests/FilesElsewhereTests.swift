@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineSQLite
 
-/// A data folder whose files are in another store, such as a bucket.
+/// A data folder with its files in another store, such as a bucket.
 @Suite("SQLite storage: files elsewhere", .bounded)
 struct FilesElsewhereTests {
     private static let content = Array("the content of a file".utf8)

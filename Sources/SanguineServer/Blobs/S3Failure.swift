@@ -71,7 +71,7 @@ struct S3Refusal: Hashable, Sendable {
         )
     }
 
-    /// Whether the refusal is about the object alone: it does not exist, or ends before the range.
+    /// Whether the refusal concerns only the object: it does not exist, or ends before the range.
     ///
     /// A missing bucket and a page of a proxy have the same status.
     var isOfObject: Bool {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// A server whose files are in a bucket.
+/// A server with its files in a bucket.
 @Suite("Server with a bucket", .bounded(.seconds(60)))
 struct BucketServerTests {
     private func setup(
