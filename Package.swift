@@ -384,6 +384,7 @@ let package = Package(
                 "SanguineAuthority",
                 "SanguineModel",
                 "SanguineSQLite",
+                "SanguineServer",
                 "SanguineTesting",
                 "TestSupport",
             ],

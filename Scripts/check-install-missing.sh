@@ -70,7 +70,7 @@ expect "what is missing is installed, and no more" 0 "Installing: libsqlite3-dev
     "install -y --no-install-recommends libsqlite3-dev libcurl4"
 case $calls in *sudo*) echo "install-missing.sh: root needs no sudo" >&2 && exit 1 ;; esac
 
-readonly test_packages="ffmpeg libheif-examples libimage-exiftool-perl"
+readonly test_packages="ffmpeg libheif-examples libimage-exiftool-perl python3 python3-venv"
 
 start
 play tests
@@ -79,13 +79,27 @@ expect "tests need more than a build" 0 "Installing: $test_packages" \
 
 start
 play checks
-expect "checks need more than tests" 0 "Installing: $test_packages shellcheck python3 python3-venv" \
-    "--no-install-recommends $test_packages shellcheck python3 python3-venv"
+expect "checks need more than tests" 0 "Installing: $test_packages shellcheck" \
+    "--no-install-recommends $test_packages shellcheck"
 
 start
-for tool in ffmpeg heif-enc exiftool shellcheck python3; do command_that "$tool" 'exit 0'; done
+for tool in ffmpeg heif-enc exiftool shellcheck; do command_that "$tool" 'exit 0'; done
+# A Python that creates an environment whose pip installs moto.
+ln -s "$(command -v mkdir)" "$(command -v dirname)" "$(command -v touch)" "$(command -v chmod)" \
+    "$(command -v rm)" "$work/bin"
+command_that python3 "case \$1 in -c) exit 0 ;; esac
+mkdir -p \"\$3/bin\"
+printf '#!/bin/sh\\necho pip \"\$*\" >>%s/calls\\ntouch %s/root/.build-moto/bin/moto_server\\n' '$work' '$work' >\"\$3/bin/pip\"
+chmod +x \"\$3/bin/pip\""
+play tests
+expect "tests get an S3 storage" 0 "Installing moto" "moto[s3]"
+chmod +x "$work/root/.build-moto/bin/moto_server"
 play checks
 expect "a system with all tools is left alone" 0 "" ""
+rm -r "$work/root/.build-moto"
+command_that python3 "case \$1 in -c) exit 0 ;; esac; exit 1"
+play tests
+expect "without PyPI the tests are skipped" 0 "Tests with an S3 storage are skipped" ""
 command_that python3 'exit 1'
 play checks
 expect "a Python without 'venv' gets it" 0 "Installing: python3-venv" "python3-venv"

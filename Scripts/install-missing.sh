@@ -35,12 +35,12 @@ TABLE
 ffmpeg                 | ffmpeg   | command ffmpeg
 libheif-examples       | libheif  | command heif-enc
 libimage-exiftool-perl | exiftool | command exiftool
+python3                | python   | command python3
+python3-venv           | -        | module ensurepip
 TABLE
     if [ "$purpose" = tests ]; then return; fi
     cat <<'TABLE'
 shellcheck             | shellcheck | command shellcheck
-python3                | python     | command python3
-python3-venv           | -          | module ensurepip
 TABLE
 }
 
@@ -147,6 +147,20 @@ install_packages() {
     esac
 }
 
+# Installs the S3 storage of the tests into a folder of its own. Tests that need it are skipped
+# without it, so that they can also be run where PyPI cannot be reached.
+install_moto() {
+    local folder=${root:-$(dirname "$0")/..}/.build-moto
+    if [ "$purpose" = build ] || [ -x "$folder/bin/moto_server" ]; then return; fi
+    command -v python3 >/dev/null 2>&1 || return 0
+    say "Installing moto, an S3 storage for tests"
+    if ! python3 -m venv "$folder" || ! "$folder/bin/pip" --quiet --retries 1 --timeout 20 \
+        install 'moto[s3]>=5.1,<6' 'flask>=3,<4' 'flask-cors>=5' >&2; then
+        rm -rf "$folder"
+        say "moto cannot be installed: let pip reach PyPI. Tests with an S3 storage are skipped."
+    fi
+}
+
 readonly install_swift="Sanguine needs Swift $needed_major.$needed_minor or newer: \
 https://www.swift.org/install"
 
@@ -173,4 +187,5 @@ require_new_swift() {
 # Without Swift nothing is changed. The version is checked last: Swift needs the libraries to run.
 require_swift
 install_packages
+install_moto
 require_new_swift

@@ -10,6 +10,8 @@ public struct DataExamination: Hashable, Sendable {
         /// The maximum number of listed findings: 10.
         public static let limit = 10
 
+        /// Whether the files are in another store, such as a bucket, and were not checked.
+        public var areElsewhere = false
         /// The number of files that the database names.
         public var count = 0
         /// Their total size in bytes.

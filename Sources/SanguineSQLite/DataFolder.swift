@@ -11,6 +11,10 @@ struct DataFolder: Sendable {
     var lockPath: String { path + "/sanguine.lock" }
     var historyPath: String { path + "/sanguine.history" }
     var blobsPath: String { path + "/blobs" }
+    /// The file that records that the bytes of files are in another store.
+    var elsewherePath: String { "\(path)/\(Self.elsewhereName)" }
+
+    static let elsewhereName = "sanguine.blobs"
 
     /// Returns the name of a file in the folder: `blobs/ab/abcdef…`.
     func blobName(_ id: BlobID) -> String {
@@ -24,6 +28,36 @@ struct DataFolder: Sendable {
     init(_ folder: URL) {
         let path = folder.standardizedFileURL.path(percentEncoded: false)
         self.path = path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path
+    }
+
+    /// Whether the bytes of files are in another store, such as a bucket.
+    var hasFilesElsewhere: Bool { FileManager.default.fileExists(atPath: elsewherePath) }
+
+    /// Refuses to change the place of files, because those in the old place would be lost.
+    ///
+    /// The first time that they are elsewhere, it records this, so that no check of the folder
+    /// expects them here.
+    func settleFiles(areElsewhere: Bool) throws(SQLiteStorageError) {
+        guard areElsewhere != hasFilesElsewhere else { return }
+        guard areElsewhere else { throw .filesElsewhere(folder: path) }
+        let manager = FileManager.default
+        let names = (try? manager.contentsOfDirectory(atPath: blobsPath)) ?? []
+        for name in names where name.count == 2 {
+            let files = (try? manager.contentsOfDirectory(atPath: "\(blobsPath)/\(name)")) ?? []
+            guard files.isEmpty else { throw .filesHere(folder: path) }
+        }
+        let text = Array("The bytes of the files are in another store.\n".utf8)
+        do throws(ChunkedReader.Failure) {
+            let file = open(elsewherePath, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+            guard file >= 0 else { throw ChunkedReader.Failure(elsewherePath) }
+            defer { Foundation.close(file) }
+            var writer = PacedWriter(file, elsewherePath)
+            try writer.write(text)
+            try writer.finish()
+            try ChunkedReader.flush(path)
+        } catch {
+            throw .failed("\(elsewherePath): \(error.reason)")
+        }
     }
 
     /// Whether the folder contains a database.

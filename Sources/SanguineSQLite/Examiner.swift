@@ -149,7 +149,8 @@ final class Examiner: Sendable {
             report.audit = try AuditCheck(schema, on: handle).run { mustStop }
         }
         try examine(.files, &report) { report throws(SQLFailure) in
-            guard schema.hasBlobs else { return }
+            report.files.areElsewhere = folder.hasFilesElsewhere
+            guard schema.hasBlobs, !report.files.areElsewhere else { return }
             report.files = try FileCheck(of: folder, on: handle).run { mustStop }
         }
         try checkStopped()

@@ -158,12 +158,12 @@ public final class FolderCopy: Sendable {
             try copied.execute(sql: "PRAGMA journal_mode = DELETE")
             if upgrades { try Schema.current.migrate(copied) }
             let schema = try Schema.current.known(to: copied)
-            if schema.hasBlobs {
+            if schema.hasBlobs, !source.hasFilesElsewhere {
                 try original.unsafeRead { try copyBlobs(in: copied, from: $0, to: draft) }
             }
             return schema
         }
-        for name in files { try copyFile(name, to: draft) }
+        for name in files + [DataFolder.elsewhereName] { try copyFile(name, to: draft) }
         return schema
     }
 

@@ -25,7 +25,8 @@ import Synchronization
 /// older than those in any earlier answer.
 ///
 /// The folder contains `sanguine.sqlite` (mode 0600, with SQLite's `-wal` and `-shm`),
-/// `sanguine.lock`, `sanguine.history`, and, after the first file is stored, the folder `blobs`.
+/// `sanguine.lock`, `sanguine.history`, and, after the first file is stored, the folder `blobs`; or
+/// `sanguine.blobs`, if another store has the files.
 ///
 /// Mutable state: `isClosed`, atomic. Writer, readers and cache guard their own.
 public final class SQLiteStorage: Storage {
@@ -78,6 +79,7 @@ public final class SQLiteStorage: Storage {
         try folder.checkPrivate()
         let lock = try LockFile(in: folder)
         guard mayBeEmpty || folder.hasDatabase else { throw .emptied(folder: folder.path) }
+        try folder.settleFiles(areElsewhere: options.storesFilesElsewhere)
         let history = HistoryCheck(of: folder)
         try folder.secureDatabase()
         try Connections.checkHistory(of: folder, options: options)

@@ -12,6 +12,10 @@ public enum SQLiteStorageError: Error, Hashable {
     case locked(folder: String, process: Int32?)
     /// The database is missing or empty, although it must exist.
     case emptied(folder: String)
+    /// The bytes of the files are in another store, such as a bucket, and not in the folder.
+    case filesElsewhere(folder: String)
+    /// The bytes of the files are in the folder, and not in another store.
+    case filesHere(folder: String)
     /// The log belongs to another state of the database file.
     case mixed(folder: String)
     /// A newer version of the program wrote the database.
@@ -50,6 +54,8 @@ extension SQLiteStorageError: CustomStringConvertible {
             The database in \(folder) is missing or empty, although the folder was used before. \
             Restore it from a backup.
             """
+        case .filesElsewhere(let folder): Self.needsBucket(folder)
+        case .filesHere(let folder): Self.needsFolder(folder)
         case .mixed(let folder):
             """
             The log sanguine.sqlite-wal in \(folder) does not match sanguine.sqlite: they were \
@@ -84,5 +90,20 @@ extension SQLiteStorageError: CustomStringConvertible {
         case .failed(let reason):
             "The data could not be opened: \(reason). Check the disk and the folder's permissions."
         }
+    }
+
+    private static func needsBucket(_ folder: String) -> String {
+        """
+        The files of the data at \(folder) are in a bucket. Set 'blobs.store' to s3 again, or copy \
+        them into '\(folder)/blobs' and delete '\(folder)/\(DataFolder.elsewhereName)'.
+        """
+    }
+
+    private static func needsFolder(_ folder: String) -> String {
+        """
+        The files of the data at \(folder) are in '\(folder)/blobs', and would be missing in a \
+        bucket. Copy them into the bucket, for example with 'aws s3 sync', and then move the \
+        folder 'blobs' away; or set 'blobs.store' to folder.
+        """
     }
 }

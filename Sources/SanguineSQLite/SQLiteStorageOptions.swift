@@ -39,6 +39,11 @@ public struct SQLiteStorageOptions: Hashable, Sendable {
     ///
     /// Default: no.
     public var acceptsLostFiles: Bool
+    /// Whether the bytes of files are in another store, such as a bucket, instead of the folder.
+    ///
+    /// The folder remembers it, so that checks and backups do not expect them. Opening fails if
+    /// files are in the other place. Default: no.
+    public var storesFilesElsewhere: Bool
     /// The time that a connection waits for a lock of SQLite.
     ///
     /// Default: 5 seconds.
@@ -49,5 +54,5 @@ public struct SQLiteStorageOptions: Hashable, Sendable {
     public var retryAfterSeconds = 1
 
     /// Creates the default options.
-    public init() { acceptsLostFiles = false }
+    public init() { (acceptsLostFiles, storesFilesElsewhere) = (false, false) }
 }

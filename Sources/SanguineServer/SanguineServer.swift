@@ -34,6 +34,8 @@ public struct SanguineServer: Service {
     private let uploads: UploadTimeouts
     private let live: LiveHub
     private let mail: MailDelivery
+    /// The store of files in a bucket; `nil` if they are in the storage.
+    let bucket: S3BlobStore?
     private let readiness: Readiness
     private let requests = SharedPool(limit: EdgeLimits.requestsInFlight)
     /// The responses that wait to be read.
@@ -96,8 +98,9 @@ public struct SanguineServer: Service {
         try settings.validate(with: functions)
         let readiness = Readiness(delay: delay)
         self.readiness = readiness
+        bucket = try settings.blobs.bucketStore(clock: clock, delay: delay)
         authority = Authority(
-            storage: LoggedStorage(storage, logger: logger, clock: delay) { readiness.saw($0) },
+            storage: Self.logged(storage, files: bucket, readiness, logger, delay),
             keys: keys,
             settings: try Self.rules(of: settings, registering: types),
             clock: clock,
@@ -108,7 +111,7 @@ public struct SanguineServer: Service {
         )
         try await Self.recover(authority, readiness, logger)
         await IndexBuilder(authority: authority, delay: delay, logger: logger).begin()
-        (self.settings, self.functions) = (settings, functions)
+        (self.settings, self.functions, self.onListening) = (settings, functions, onListening)
         self.adminTokens = (adminToken.map { [$0] } ?? []) + adminTokens
         uploads = UploadTimeouts(turns: settings.limits.requestTimeout.secondsRoundedUp)
         answers = .bytes(settings.limits.answerBytes)
@@ -131,7 +134,6 @@ public struct SanguineServer: Service {
         (self.registry, self.log, self.logger) = (registry, log, logger)
         registry.expose(storage, log)
         (self.consumption, self.clock, self.delay) = (consumption, clock, delay)
-        self.onListening = onListening
     }
 
     /// Returns this server, with a closure that also receives its addresses once it listens.
@@ -145,6 +147,16 @@ public struct SanguineServer: Service {
             tell(Addresses(http: api, admin: admin))
         }
         return server
+    }
+
+    private static func logged(
+        _ storage: any Storage,
+        files: S3BlobStore?,
+        _ readiness: Readiness,
+        _ logger: Logger,
+        _ delay: any Clock<Duration>
+    ) -> LoggedStorage {
+        LoggedStorage(storage, files: files, logger: logger, clock: delay) { readiness.saw($0) }
     }
 
     private static func pool(of limits: ServerSettings.Limits) -> SharedPool {
@@ -170,14 +182,15 @@ public struct SanguineServer: Service {
     ///
     /// - Throws: ``PortTaken`` for a port that another program uses, ``TLSFileError`` for a
     ///   certificate that cannot be loaded, ``FFmpegMissing`` if an upstream needs images of videos
-    ///   and no program can extract them, or the error that made the server fail.
+    ///   and no program can extract them, ``SettingsError`` for a bucket that cannot be used, or
+    ///   the error that made the server fail.
     public func run() async throws {
         for warning in settings.warnings(with: self.functions) { logger.warning("\(warning)") }
         let configurations = try settings.upstreamConfigurations()
         let tls = try settings.http.tlsIdentity()
         let frames = try settings.frameSampler()
         let descriptors = try Descriptors(
-            limit: Descriptors.raiseLimit(),
+            limit: Descriptors.raiseLimit() - (bucket == nil ? 0 : settings.blobs.s3.connections),
             connections: settings.limits.connections,
             upstream: configurations.isEmpty ? 0 : settings.limits.functionCalls
         )
@@ -205,6 +218,7 @@ public struct SanguineServer: Service {
         let functions = functionRunner(pool)
         // From here on nothing may throw outside this block: the connections must be shut down.
         do {
+            try await checkBucket()
             try await serve(functions, tls: tls, connections: descriptors.connections)
             await shutDown(outward, functions.calls)
         } catch {
@@ -213,14 +227,37 @@ public struct SanguineServer: Service {
         }
     }
 
-    /// Closes the connections to the upstream and waits until the calls that fail are settled.
+    /// Checks that the bucket of files can be used, if there is one.
+    ///
+    /// A storage that cannot be reached or is overloaded stops no server, because that may change:
+    /// everything except files works in the meantime.
+    ///
+    /// - Throws: ``SettingsError`` if the storage refuses the bucket or the keys.
+    private func checkBucket() async throws(SettingsError) {
+        guard let bucket else { return }
+        do throws(S3Failure) {
+            try await bucket.check()
+            logger.info("Files are stored in a bucket", metadata: ["bucket": "\(bucket.location)"])
+        } catch {
+            let reason = error.reason(at: bucket.location)
+            switch error {
+            case .refused(let refusal) where !refusal.isTemporary:
+                throw SettingsError([.unusable(reason: "Files cannot be stored: \(reason).")])
+            case .refused, .unreachable, .unreadable, .timeout, .cancelled, .closed:
+                logger.error("Files cannot be stored or read", metadata: ["reason": "\(reason)"])
+            }
+        }
+    }
+
+    /// Closes the outgoing connections and waits until the calls that fail are settled.
     ///
     /// The wait is bounded here, because the HTTP client's own shutdown cannot be cancelled.
     private func shutDown(_ outward: UpstreamConnections?, _ calls: CallRunner) async {
-        guard let outward else { return }
+        guard outward != nil || bucket != nil else { return }
         let (ended, end) = AsyncStream.makeStream(of: Never.self)
         Task {
-            do { try await outward.shutdown() } catch { logger.debug("\(error)") }
+            do { try await outward?.shutdown() } catch { logger.debug("\(error)") }
+            await bucket?.close()
             await calls.waitForLast()
             end.finish()
         }
@@ -233,7 +270,7 @@ public struct SanguineServer: Service {
         timer.cancel()
     }
 
-    /// The time limit for closing upstream connections and settling the calls that end with them.
+    /// The time limit for closing outgoing connections and settling the calls that end with them.
     static let lastCalls = Duration.seconds(5)
 
     private func serve(

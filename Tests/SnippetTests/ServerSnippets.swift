@@ -25,6 +25,14 @@ struct ServerSnippets {
         let input: Input
     }
 
+    // Compiled but not run: the storage would stay open.
+    func open(_ folder: URL, _ settings: ServerSettings) throws -> SQLiteStorage {
+        var options = SQLiteStorageOptions()
+        options.storesFilesElsewhere = settings.blobs.areInBucket
+        let storage = try SQLiteStorage(folder: folder, options: options)
+        return storage
+    }
+
     // Compiled but not run: it would serve until it receives a signal.
     func serve(_ folder: URL, _ settings: ServerSettings, _ logger: Logger) async throws {
         let storage = try SQLiteStorage(folder: folder)

@@ -4,110 +4,11 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// The contract of every storage driver for files: their owners and their bytes.
+/// The contract of every storage driver for files: their owners, and the end of their store.
 @Suite("Storage contract: files", .bounded)
 struct StorageBlobsContractTests {
     private let content = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
     private var id: BlobID { BlobID(of: content) }
-
-    @Test(arguments: StorageDriver.allCases)
-    func `a stored file is read in parts to its end`(driver: StorageDriver) async throws {
-        try await driver.withEmptyStorage { storage in
-            let files = storage.blobs
-            #expect(try await files.read(id, from: 0, count: 10) == nil)
-            try await files.keep(content, as: id, at: .at(0))
-
-            #expect(try await files.read(id, from: 0, count: .max) == content)
-            let part = try await files.read(id, from: 70_000, count: 65_536)
-            #expect(part == Array(content[70_000..<135_536]))
-            let end = try await files.read(id, from: 199_990, count: 65_536)
-            #expect(end == Array(content[199_990...]))
-            #expect(try await files.read(id, from: 200_000, count: 1) == [])
-            #expect(try await files.read(id, from: .max, count: 1) == [])
-        }
-    }
-
-    @Test(arguments: StorageDriver.allCases)
-    func `an empty file is a file`(driver: StorageDriver) async throws {
-        try await driver.withEmptyStorage { storage in
-            let empty = BlobID(of: [])
-            try await storage.blobs.keep([], as: empty, at: .at(0))
-            #expect(try await storage.blobs.read(empty, from: 0, count: 9) == [])
-        }
-    }
-
-    @Test(arguments: StorageDriver.allCases)
-    func `files stored before a moment are listed in pages, in order of their ids`(
-        driver: StorageDriver
-    ) async throws {
-        try await driver.withEmptyStorage { storage in
-            let files = storage.blobs
-            let old = (0..<40).map(BlobID.sample)
-            for (number, id) in old.enumerated() {
-                try await files.keep(Array("\(number)".utf8), as: id, at: .at(Int64(number % 10)))
-            }
-            try await files.keep(content, as: id, at: .at(10))
-
-            let all = try await files.kept(before: .at(10), after: nil, limit: 100)
-            #expect(all == old.sorted())
-            var paged: [BlobID] = []
-            while true {
-                let page = try await files.kept(before: .at(10), after: paged.last, limit: 7)
-                paged += page
-                guard page.count == 7 else { break }
-            }
-            #expect(paged == all)
-            #expect(try await files.kept(before: .at(5), after: nil, limit: 100).count == 20)
-            #expect(try await files.kept(before: .at(9), after: nil, limit: 0) == [])
-        }
-    }
-
-    @Test(arguments: StorageDriver.allCases)
-    func `a file is removed once, and not if it was stored again`(
-        driver: StorageDriver
-    ) async throws {
-        try await driver.withEmptyStorage { storage in
-            let files = storage.blobs
-            try await files.keep(content, as: id, at: .at(0))
-            try await files.keep(content, as: id, at: .at(20))
-            // A clock that was set back does not make the file older.
-            try await files.keep(content, as: id, at: .at(1))
-
-            #expect(try await files.remove(id, keptBefore: .at(20)) == false)
-            #expect(try await files.read(id, from: 0, count: 1) == [0])
-            #expect(try await files.remove(id, keptBefore: .at(21)))
-            #expect(try await files.remove(id, keptBefore: .at(21)) == false)
-            #expect(try await files.read(id, from: 0, count: 1) == nil)
-            try await files.keep(content, as: id, at: .at(22))
-            #expect(try await files.read(id, from: 0, count: 1) == [0])
-        }
-    }
-
-    @Test(arguments: StorageDriver.allCases)
-    func `concurrent stores and removals leave complete files or none`(
-        driver: StorageDriver
-    ) async throws {
-        try await driver.withEmptyStorage { storage in
-            let files = storage.blobs
-            try await withThrowingTaskGroup { group in
-                for round in 0..<40 {
-                    group.addTask { [content, id] in
-                        try await files.keep(content, as: id, at: .at(Int64(round)))
-                    }
-                    group.addTask { [id] in
-                        try await files.remove(id, keptBefore: .at(Int64(round)))
-                    }
-                    group.addTask { [content, id] in
-                        let read = try await files.read(id, from: 0, count: .max)
-                        #expect(read == nil || read == content)
-                    }
-                }
-                try await group.waitForAll()
-            }
-            try await files.keep(content, as: id, at: .at(40))
-            #expect(try await files.read(id, from: 0, count: .max) == content)
-        }
-    }
 
     @Test(arguments: StorageDriver.allCases)
     func `a file belongs to an account by its row, and is owned while any account has it`(

@@ -1,13 +1,17 @@
-import Foundation
+package import Foundation
 package import Testing
 
 /// A program of the system that some tests run.
 package struct SystemTool: Sendable {
     package let name: String
-    /// The Debian package that has it; `Scripts/install-missing.sh` installs it.
+    /// The Debian package that has it, or that of PyPI; `Scripts/install-missing.sh` installs it.
     package let package: String
+    /// The folder of the repository that has it; `nil` for those in `PATH`.
+    package let folder: String?
 
-    package init(_ name: String, in package: String) { (self.name, self.package) = (name, package) }
+    package init(_ name: String, in package: String, folder: String? = nil) {
+        (self.name, self.package, self.folder) = (name, package, folder)
+    }
 
     package static let ffmpeg = SystemTool("ffmpeg", in: "ffmpeg")
     package static let ffprobe = SystemTool("ffprobe", in: "ffmpeg")
@@ -15,12 +19,23 @@ package struct SystemTool: Sendable {
     package static let heifConvert = SystemTool("heif-convert", in: "libheif-examples")
     package static let exiftool = SystemTool("exiftool", in: "libimage-exiftool-perl")
 
-    /// All tools that tests name.
-    package static let all = [ffmpeg, ffprobe, heifEnc, heifConvert, exiftool]
+    /// An S3 storage in Python.
+    package static let s3Server = SystemTool("moto_server", in: "moto", folder: ".build-moto/bin")
 
-    /// Whether one of the folders of `path` has the program.
+    /// All tools that tests name.
+    package static let all = [ffmpeg, ffprobe, heifEnc, heifConvert, exiftool, s3Server]
+
+    /// The folder of the repository.
+    package static let repository = URL(filePath: #filePath).appending(path: "../../..")
+        .standardized
+
+    /// Whether the program is in its folder, or in one of the folders of `path`.
     func isInstalled(in path: String) -> Bool {
-        path.split(separator: ":").contains { folder in
+        if let folder {
+            let file = Self.repository.appending(path: "\(folder)/\(name)").path
+            return FileManager.default.isExecutableFile(atPath: file)
+        }
+        return path.split(separator: ":").contains { folder in
             FileManager.default.isExecutableFile(atPath: "\(folder)/\(name)")
         }
     }
@@ -48,6 +63,9 @@ package struct ToolCheck: Sendable {
     package var advice: String {
         guard !missing.isEmpty else { return "" }
         let names = missing.map(\.name).joined(separator: ", ")
+        guard missing.allSatisfy({ $0.folder == nil }) else {
+            return "Not installed: \(names). Run: Scripts/install-missing.sh tests"
+        }
         let packages = Set(missing.map(\.package)).sorted().joined(separator: " ")
         return "Not installed: \(names). On Debian, run: apt-get install \(packages)"
     }

@@ -198,7 +198,7 @@ package final class Tool: Sendable {
         _ = fcntl(descriptor, F_SETFL, flags)
     }
 
-    private static func read(_ pipe: Pipe, into said: WatchedState<Said>) {
+    static func read(_ pipe: Pipe, into said: WatchedState<Said>) {
         let handle = pipe.fileHandleForReading
         Thread.detachNewThread {
             while true {

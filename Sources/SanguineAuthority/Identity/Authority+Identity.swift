@@ -28,8 +28,8 @@ extension Authority {
     ///     ``AuthoritySettings/guestsPerHour``; IPv6 addresses by their /64. Default: none.
     /// - Returns: The account with a new session.
     /// - Throws: `invalid_content`, `purchase_invalid`, `purchase_foreign`,
-    ///   `attestation_failed`, `device_secret_mismatch`, `rate_limited`, `guest_registered`; `not_found`
-    ///   for an app transaction, if the server accepts no purchases.
+    ///   `attestation_failed`, `device_secret_mismatch`, `rate_limited`, `guest_registered`;
+    ///   `not_found` for an app transaction, if the server accepts no purchases.
     public func guest(
         _ request: GuestRequest,
         from address: String? = nil

@@ -107,6 +107,8 @@ private struct CopiedFolder: Encodable {
     var transfers: Int
     var files: Int
     var fileBytes: Int64
+    /// Whether the files are in a bucket, which is not copied; `nil` if they are not.
+    var filesInBucket: Bool?
     var replaced: String?
 
     init(_ folder: URL, _ report: FolderCopy.Report) {
@@ -116,6 +118,7 @@ private struct CopiedFolder: Encodable {
         transfers = report.examination.ledger.transfers
         files = report.examination.files.count
         fileBytes = report.examination.files.bytes
+        filesInBucket = report.examination.files.areElsewhere ? true : nil
         replaced = report.replaced?.path
     }
 
@@ -126,6 +129,9 @@ private struct CopiedFolder: Encodable {
             "\(accounts) accounts, \(transfers) transfers, \(files) files, "
                 + "\(databaseBytes + fileBytes) bytes, verified"
         )
+        if filesInBucket == true {
+            try Output.write("the files are in a bucket, which is not part of the copy")
+        }
         if let replaced { try Output.write("the previous folder is now \(replaced)") }
     }
 }

@@ -45,7 +45,8 @@ struct Serve: AsyncParsableCommand {
             folder,
             acceptsNewKeys: acceptNewKeys,
             acceptsEmptyDatabase: acceptEmptyDatabase,
-            acceptsLostFiles: acceptLostFiles
+            acceptsLostFiles: acceptLostFiles,
+            storesFilesElsewhere: settings.blobs.areInBucket
         )
         for notice in storage.notices { logger.warning("\(notice)") }
         do {

@@ -14,6 +14,7 @@ enum ServedData {
     ///   - acceptsNewKeys: Whether to create keys although there are accounts.
     ///   - acceptsEmptyDatabase: Whether to create a database although there are keys.
     ///   - acceptsLostFiles: Whether data may be changed although files are missing or altered.
+    ///   - storesFilesElsewhere: Whether the bytes of files are in a bucket.
     /// - Returns: The open database, which the caller must close, and the keys.
     /// - Throws: ``Failure``, `SQLiteStorageError`, `StorageError` or `KeyFileError`, with a
     ///   remedy.
@@ -21,10 +22,12 @@ enum ServedData {
         _ folder: URL,
         acceptsNewKeys: Bool,
         acceptsEmptyDatabase: Bool,
-        acceptsLostFiles: Bool
+        acceptsLostFiles: Bool,
+        storesFilesElsewhere: Bool = false
     ) async throws -> (SQLiteStorage, SigningKeys) {
         var options = SQLiteStorageOptions()
         options.acceptsLostFiles = acceptsLostFiles
+        options.storesFilesElsewhere = storesFilesElsewhere
         let storage = try openDatabase(
             folder,
             options,

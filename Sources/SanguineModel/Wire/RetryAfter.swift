@@ -13,8 +13,8 @@ package enum RetryAfter {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    // Converts `Sun, 06 Nov 1994 08:49:37 GMT` for the parser of RFC 3339.
-    private static func date(_ text: String) -> Timestamp? {
+    /// Parses a date of HTTP: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    package static func date(_ text: String) -> Timestamp? {
         let parts = text.split(separator: " ")
         guard parts.count == 6, parts[5] == "GMT", parts[1].count == 2,
             let month = months.firstIndex(of: String(parts[2]))

@@ -8,6 +8,7 @@ import SanguineModel
 /// persistent failure is logged once a minute; see ``RecentFailures``.
 struct LoggedStorage: Storage {
     private let storage: any Storage
+    private let files: any BlobStore
     private let logger: Logger
     private let recent: RecentFailures
     private let onFailure: @Sendable (StorageError) -> Bool
@@ -16,17 +17,20 @@ struct LoggedStorage: Storage {
     ///
     /// - Parameters:
     ///   - storage: The underlying storage.
+    ///   - files: The store of the bytes of files. Default: that of the storage.
     ///   - logger: The log.
     ///   - clock: A monotonic clock.
     ///   - onFailure: Called with each error, even if it is not logged; returns whether to log it.
     ///     Known damage fails every write, but is logged only once.
     init(
         _ storage: any Storage,
+        files: (any BlobStore)? = nil,
         logger: Logger,
         clock: any Clock<Duration>,
         onFailure: @escaping @Sendable (StorageError) -> Bool
     ) {
         self.storage = storage
+        self.files = files ?? storage.blobs
         self.logger = logger
         recent = RecentFailures(clock: clock)
         self.onFailure = onFailure
@@ -220,7 +224,7 @@ struct LoggedStorage: Storage {
     }
 
     var blobs: any BlobStore {
-        LoggedBlobStore(store: storage.blobs) { error, action in _ = logged(error, action) }
+        LoggedBlobStore(store: files) { error, action in _ = logged(error, action) }
     }
 
     var epoch: Epoch { storage.epoch }

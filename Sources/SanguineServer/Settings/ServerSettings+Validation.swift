@@ -73,7 +73,7 @@ extension ServerSettings {
         }
         problems += appStore.problems(limit: Self.listLimit)
         problems += attestation.problems(hasDeviceCheck: deviceCheck.keyId != nil)
-        problems += deviceCheck.problems
+        problems += deviceCheck.problems + blobs.problems
         problems += problemsOfEvents
         problems += listProblems(quotas.map(\.name), list: "quotas")
         problems += listProblems(functions.map(\.name), list: "functions")

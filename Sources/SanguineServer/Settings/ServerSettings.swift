@@ -408,6 +408,8 @@ public struct ServerSettings: Hashable, Sendable {
     public var attestation = AttestationSetting()
     /// The key for Apple's DeviceCheck.
     public var deviceCheck = DeviceCheckSetting()
+    /// The place of the bytes of files.
+    public var blobs = BlobSetting()
     /// The language model that functions call.
     public var upstream = Upstream()
     /// The extraction of frames from videos.

@@ -6,7 +6,8 @@ extension Setting {
     /// All settings with a key, in the order of the documentation.
     public static let all: [Setting] =
         http + admin + limits + accounts + spending + tokens + mail + operations + appStore
-        + attestation + deviceCheck + upstream + video + openAI + events + log
+        + attestation + deviceCheck + BlobSetting.settings + upstream + video + openAI + events
+        + log
 
     private static let http = [
         Setting(

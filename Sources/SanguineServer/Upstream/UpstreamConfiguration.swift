@@ -111,16 +111,13 @@ public struct UpstreamConfiguration: Sendable {
     public func httpClientConfiguration(
         connections: Int = 1_000
     ) -> HTTPClient.Configuration {
-        var pool = HTTPClient.Configuration.ConnectionPool()
-        pool.concurrentHTTP1ConnectionsPerHostSoftLimit = connections
-        pool.retryConnectionEstablishment = false
-        // Some servers compress unasked. A model's text is never compressible to this extent.
-        return HTTPClient.Configuration(
-            redirectConfiguration: .disallow,
-            timeout: .init(connect: .nanoseconds(connectTimeout.wholeNanoseconds)),
-            connectionPool: pool,
-            decompression: .enabled(limit: .ratio(256))
+        var configuration = HTTPClient.Configuration.outgoing(
+            connectTimeout: connectTimeout,
+            connections: connections
         )
+        // Some servers compress unasked. A model's text is never compressible to this extent.
+        configuration.decompression = .enabled(limit: .ratio(256))
+        return configuration
     }
 }
 

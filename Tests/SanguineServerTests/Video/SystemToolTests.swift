@@ -38,9 +38,24 @@ struct SystemToolTests {
     {
         let root = URL(filePath: #filePath).appending(path: "../../../..").standardized
         let script = root.appending(path: "Scripts/install-missing.sh")
-        let lines = try String(contentsOf: script, encoding: .utf8).split(separator: "\n")
-        let packages = Set(lines.map { String($0.prefix { $0 != " " && $0 != "|" }) })
-        #expect(Set(SystemTool.all.map(\.package)).subtracting(packages).isEmpty)
+        let text = try String(contentsOf: script, encoding: .utf8)
+        let packages = Set(text.split(separator: "\n").map { $0.prefix { $0 != " " && $0 != "|" } })
+        for tool in SystemTool.all {
+            let isNamed =
+                tool.folder.map { text.contains($0.prefix { $0 != "/" }) }
+                ?? packages.contains(tool.package[...])
+            #expect(isNamed, "\(tool.name)")
+        }
+    }
+
+    @Test func `a program in a folder of the repository is installed by the script`() {
+        let tool = SystemTool("no-such-program", in: "no-such-package", folder: ".build-none/bin")
+        let check = check([tool, Self.none], required: nil)
+        #expect(
+            check.advice
+                == "Not installed: no-such-program, no-such-program. "
+                + "Run: Scripts/install-missing.sh tests"
+        )
     }
 
     @Test func `a test without its program fails if all programs are required`() {
