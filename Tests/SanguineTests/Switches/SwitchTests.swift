@@ -113,7 +113,7 @@ struct SwitchTests {
         let isNested = WatchedState(false)
         first.services.switches.onChange { [weak first] in
             guard let first, !isNested.value else { return }
-            isNested.open()
+            isNested.withLock { $0 = true }
             apply(first, revision: 2) { $0.queries["profile"] = .init(freshness: 60) }
         }
         let shown = WatchedState<[Int64]>([])

@@ -1,4 +1,5 @@
 import Foundation
+import OrderedCollections
 import SanguineModel
 import TestSupport
 import Testing
@@ -70,7 +71,7 @@ struct PendingExchangesTests {
         #expect(inquiry.count == 1 && inquiry.others.count == 100)
         let seen = exchanges.reconcile(inquiry, with: facts())
         #expect(seen.changed.count == 100 && seen.records.isEmpty)
-        #expect(exchanges.all.values.allSatisfy(\.hadThread))
+        #expect(exchanges.all.values.allSatisfy { $0.hadThread })
         let second = exchanges.inquiry(about: [threadKey], at: 9, of: epoch)
         #expect(exchanges.reconcile(second, with: facts()).changed.isEmpty)
         let gone = exchanges.reconcile(second, with: facts(hasThread: false))

@@ -15,7 +15,7 @@ private final class Statements: Sendable {
     var all: [String] { guarded.withLock { $0 } }
 
     func trace(_ reader: DatabaseQueue) throws {
-        try reader.unsafeRead { database in
+        reader.unsafeRead { database in
             database.trace { event in self.guarded.withLock { $0.append("\(event)") } }
         }
     }
