@@ -366,6 +366,7 @@ public struct SanguineServer: Service {
             logger: logger
         )
         registry.expose(runner.calls)
+        registry.expose(authority.blobSweep)
         return runner
     }
 
@@ -484,6 +485,14 @@ extension OpenMetricsRegistry {
     }
 }
 
+extension OpenMetricsRegistry {
+    /// Exposes the number of removed files.
+    fileprivate func expose(_ sweep: BlobSweep) {
+        expose("blobs_removed") { sweep.removed.contents }
+        expose("blobs_unnamed_removed") { sweep.removed.unnamed }
+    }
+}
+
 extension SharedPool {
     /// A pool of bytes.
     fileprivate static func bytes(_ limit: Int) -> SharedPool {
@@ -542,6 +551,8 @@ extension AuthoritySettings {
         guestsPerHour = settings.limits.guestsPerHour
         codesPerHour = settings.limits.codesPerHour
         bytesPerAccount = Int64(settings.limits.accountBytes)
+        let days = settings.limits.unnamedFileDays
+        unnamedBlobsKept = days > 0 ? .seconds(days * 86_400) : nil
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage
         appName = settings.mail.app
