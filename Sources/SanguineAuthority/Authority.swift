@@ -26,7 +26,7 @@ public final class Authority: Sendable {
     let cursors: CursorSeal
     let identityTokens: IdentityTokens
     let listeners = HeadListeners()
-    let blobSweep = BlobSweep()
+    package let blobSweep = BlobSweep()
     let removals = RemovalTurns()
     let incompleteIndexes = IncompleteIndexes()
     let passwords = PasswordHasher()

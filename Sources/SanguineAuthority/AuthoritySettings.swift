@@ -69,6 +69,12 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Operations that would exceed it are refused with `storage_full`. Operations that add
     /// nothing, such as deletions, always succeed. Default: 64 MiB.
     public var bytesPerAccount: Int64 = 64 << 20
+    /// The time after which a file is removed from an account whose records do not name it; `nil`
+    /// for never.
+    ///
+    /// It counts from the last upload. Only members that a collection declares as
+    /// `RecordCollection.blobs` name files. Default: `nil`.
+    public var unnamedBlobsKept: Duration?
     /// The number of threads that an account may have.
     ///
     /// A call that would begin another one is refused with `storage_full`. Default: 5,000.

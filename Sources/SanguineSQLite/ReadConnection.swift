@@ -21,6 +21,8 @@ final class ReadConnection {
     private let documentsOfAccount: SQLStatement
     private let parts: SQLStatement
     private let owners: SQLStatement
+    private let files: SQLStatement
+    private let filesOfContent: SQLStatement
     private let feed: FeedStatements
     /// Reads accounts, their rows, and the audit log.
     let administration: AdministrationStatements
@@ -68,6 +70,20 @@ final class ReadConnection {
             on: handle
         )
         owners = try SQLStatement("SELECT 1 FROM blobs WHERE id = ? LIMIT 1", on: handle)
+        files = try SQLStatement(
+            """
+            SELECT \(BlobRow.columns) FROM blobs
+            WHERE (id, account) > (?, ?) ORDER BY id, account LIMIT ?
+            """,
+            on: handle
+        )
+        filesOfContent = try SQLStatement(
+            """
+            SELECT \(BlobRow.columns) FROM blobs
+            WHERE id = ? AND account > ? ORDER BY account LIMIT ?
+            """,
+            on: handle
+        )
         feed = try FeedStatements(on: handle)
         administration = try AdministrationStatements(on: handle)
     }
@@ -167,6 +183,15 @@ final class ReadConnection {
             if try owners.first({ _ in true }) != nil { owned.insert(id) }
         }
         return owned
+    }
+
+    func files(_ query: FilesQuery) throws(SQLFailure) -> [BlobRow] {
+        let statement = query.id == nil ? files : filesOfContent
+        // Empty bytes come before every id.
+        statement.bind(query.id?.bytes ?? query.after?.id.bytes ?? [])
+        statement.bind(query.after?.account.bytes ?? [])
+        statement.bind(limit: query.limit)
+        return try statement.all(BlobRow.init(from:))
     }
 
     func hasAccounts() throws(SQLFailure) -> Bool {

@@ -167,6 +167,12 @@ final class RecordStatements: RecordReader {
         }
     }
 
+    func hasBlob(_ account: Identifier, _ id: BlobID) throws -> Bool {
+        try recordingFailure { () throws(SQLFailure) in
+            try rows.row(.blob(account, id)) != nil
+        }
+    }
+
     /// Throws the error of a read since the last call, if there is one.
     ///
     /// The decision may have mistaken the failed read for a missing record.

@@ -254,6 +254,14 @@ public final class SQLiteStorage: Storage {
         }
     }
 
+    /// Returns a part of the files of all accounts.
+    public func files(_ query: FilesQuery) async throws(StorageError) -> [BlobRow] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.files(query)
+        }
+    }
+
     /// Returns a part of the documents of one kind.
     public func documents(_ query: DocumentQuery) async throws(StorageError) -> [DocumentRow] {
         try checkOpen()

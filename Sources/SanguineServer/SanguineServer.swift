@@ -404,6 +404,7 @@ public struct SanguineServer: Service {
             logger: logger
         )
         registry.expose(runner.calls)
+        registry.expose(authority.blobSweep)
         return runner
     }
 
@@ -522,6 +523,14 @@ extension OpenMetricsRegistry {
     }
 }
 
+extension OpenMetricsRegistry {
+    /// Exposes the number of removed files.
+    fileprivate func expose(_ sweep: BlobSweep) {
+        expose("blobs_removed") { sweep.removed.contents }
+        expose("blobs_unnamed_removed") { sweep.removed.unnamed }
+    }
+}
+
 extension SharedPool {
     /// A pool of bytes.
     fileprivate static func bytes(_ limit: Int) -> SharedPool {
@@ -580,6 +589,8 @@ extension AuthoritySettings {
         guestsPerHour = settings.limits.guestsPerHour
         codesPerHour = settings.limits.codesPerHour
         bytesPerAccount = Int64(settings.limits.accountBytes)
+        let days = settings.limits.unnamedFileDays
+        unnamedBlobsKept = days > 0 ? .seconds(days * 86_400) : nil
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage
         appName = settings.mail.app

@@ -142,9 +142,32 @@ struct SettingsLoaderTests {
         )
     }
 
+    @Test func `members of collections that name files are read from the file`() async throws {
+        let yaml = """
+            collections:
+              posts:
+                access: everyone
+                blobs: [photo, gallery]
+                publicBlobs: cover
+            """
+        let loaded = try await load(yaml: yaml)
+        let blobs: [BlobField] = ["photo", "gallery", .publicly("cover")]
+        #expect(
+            loaded.settings.collections == [
+                RecordCollection("posts", access: .everyone, blobs: blobs)
+            ]
+        )
+        #expect(
+            loaded.effective.contains {
+                $0.key == "collections.posts.publicBlobs" && $0.value == "cover"
+            }
+        )
+    }
+
     @Test(arguments: [
         "Habits:\n    access: owner", "habits:\n    access: nobody",
         "habits:\n    indexes: [a, a]", "habits:\n    colour: red",
+        "habits:\n    blobs: [a, a]", "habits:\n    publicBlobs: [a]",
     ])
     func `an invalid collection is refused`(text: String) async throws {
         #expect(try await !problems(yaml: "collections:\n  \(text)").isEmpty)

@@ -371,6 +371,10 @@ extension WireFingerprintTests {
                 BlobFacts(id: "ab", size: 9, type: "image/png", width: 3, height: 2),
                 #"{"height":2,"id":"ab","size":9,"type":"image/png","width":3}"#
             ),
+            (
+                BlobLink(url: "/v1/public/blobs/ab", expiresAt: at),
+                #"{"expiresAt":"2025-11-21T19:18:39.250Z","url":"/v1/public/blobs/ab"}"#
+            ),
             (Quote(estimate: 2, hold: 5), #"{"estimate":2,"hold":5}"#),
             (
                 Price.quota("readings", otherwise: 5).charged(.onStart),

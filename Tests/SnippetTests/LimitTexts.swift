@@ -16,6 +16,7 @@ enum LimitTexts {
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
         ("WireLimits.blobBytes", bytes(WireLimits.blobBytes)),
         ("WireLimits.blobPixels", count(WireLimits.blobPixels)),
+        ("WireLimits.blobsPerRecord", count(WireLimits.blobsPerRecord)),
         ("WireLimits.deviceIdCharacters", range(WireLimits.deviceIdCharacters)),
         ("WireLimits.deviceNameCharacters", range(WireLimits.deviceNameCharacters)),
         ("WireLimits.deviceSecretBytes", bytes(WireLimits.deviceSecretBytes)),

@@ -62,6 +62,10 @@ extension StorageDecorator {
         try await inner.owned(ids)
     }
 
+    package func files(_ query: FilesQuery) async throws(StorageError) -> [BlobRow] {
+        try await inner.files(query)
+    }
+
     package func documents(
         _ query: DocumentQuery
     ) async throws(StorageError) -> [DocumentRow] {

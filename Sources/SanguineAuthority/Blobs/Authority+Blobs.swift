@@ -35,8 +35,12 @@ extension Authority {
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load(commands.keys(row))
         }
-        if let known = loaded.blob(account, row.id) { return (known.facts, false) }
-        try commands.checkRoom(for: row, in: loaded)
+        if let known = loaded.blob(account, row.id) {
+            // Otherwise it is stored again, so that it is not removed before a record names it.
+            guard settings.unnamedBlobsKept != nil else { return (known.facts, false) }
+        } else {
+            try commands.checkRoom(for: row, in: loaded)
+        }
         blobSweep.beginAdding(row.id)
         defer { blobSweep.endAdding(row.id) }
         try await read { storage throws(StorageError) in
@@ -52,6 +56,16 @@ extension Authority {
             try await storage.load(ids.map { Key.blob(account, $0) })
         }
         return ids.compactMap { loaded.blob(account, $0) }
+    }
+
+    /// Removes a file from an account.
+    ///
+    /// Its bytes are removed later, if no other account has it. Records that name it stay as they
+    /// are; the file is no longer found through them, unless another account has it as well.
+    func removeBlob(_ id: BlobID, of account: Identifier) async throws(Problem) {
+        _ = try await perform(
+            BlobCommands(bytesPerAccount: settings.bytesPerAccount).remove(id, of: account)
+        )
     }
 
     /// The number of bytes that are read at a time: 64 KiB.
@@ -105,21 +119,82 @@ extension Authority {
             count += isRemoved ? 1 : 0
         }
         blobSweep.position = kept.count < limit ? nil : kept.last
+        blobSweep.addRemoved(contents: count)
+        return count
+    }
+
+    /// Removes files from accounts whose records do not name them, if the settings say so.
+    ///
+    /// Nothing is removed while an index that could tell is being built. A record that names the
+    /// file at the same moment is stored before or after the removal: the file stays, or the record
+    /// is refused.
+    ///
+    /// - Parameters:
+    ///   - limit: The number of files to examine; the next sweep continues after them.
+    ///   - moment: The time of the sweep. Default: the time of the clock.
+    /// - Returns: The number of files that were removed from an account.
+    /// - Throws: `overloaded` or `internal_fault` if the storage fails.
+    func sweepUnnamedBlobs(
+        limit: Int,
+        asOf moment: Timestamp? = nil
+    ) async throws(Problem) -> Int {
+        guard let kept = settings.unnamedBlobsKept else { return 0 }
+        let horizon = (moment ?? clock.now()) - kept
+        let incomplete = incompleteIndexes.all
+        guard !incomplete.contains(where: { BlobField.name(ofIndex: $0.field) != nil }) else {
+            return 0
+        }
+        let query = FilesQuery(after: blobSweep.rowPosition, limit: limit)
+        let rows = try await read { storage throws(StorageError) in
+            try await storage.files(query)
+        }
+        let commands = BlobCommands(bytesPerAccount: settings.bytesPerAccount)
+        var count = 0
+        for row in rows where row.createdAt < horizon {
+            let command = commands.removeUnnamed(
+                row,
+                storedBefore: horizon,
+                lists: settings.schema.listsOfBlobs(ownedBy: row.account)
+            )
+            // A deleted account loses its files in any case.
+            count += try await perform(command, evenIfDeleted: true) ? 1 : 0
+        }
+        blobSweep.rowPosition = rows.count < limit ? nil : rows.last?.position
+        blobSweep.addRemoved(unnamed: count)
         return count
     }
 }
 
-/// The position of the sweep for files without an owner, and the uploads in progress.
+/// The positions of the sweeps for files, and the uploads in progress.
 ///
 /// Mutable state: `state`, guarded by its mutex. It has one entry for each file being uploaded.
-final class BlobSweep: Sendable {
+package final class BlobSweep: Sendable {
     private struct State {
         var last: BlobID?
+        var lastRow: FilePosition?
+        var removed: (contents: UInt64, unnamed: UInt64) = (0, 0)
         /// The number of uploads in progress for each file.
         var adding: [BlobID: Int] = [:]
     }
 
     private let state = Mutex(State())
+
+    /// The number of files whose bytes were removed, and of those that an account lost because no
+    /// record named them, since the start.
+    package var removed: (contents: UInt64, unnamed: UInt64) { state.withLock { $0.removed } }
+
+    func addRemoved(contents: Int = 0, unnamed: Int = 0) {
+        state.withLock { state in
+            state.removed.contents += UInt64(contents)
+            state.removed.unnamed += UInt64(unnamed)
+        }
+    }
+
+    /// The last row examined for the records that name it; `nil` before the first.
+    var rowPosition: FilePosition? {
+        get { state.withLock { $0.lastRow } }
+        set { state.withLock { $0.lastRow = newValue } }
+    }
 
     /// The last file examined; `nil` before the first.
     var position: BlobID? {

@@ -323,8 +323,8 @@ extension Authority {
         return true
     }
 
-    /// Drops expired rows, see ``Storage/sweep(_:limit:)``, and the bytes of files without an
-    /// owner.
+    /// Drops expired rows, see ``Storage/sweep(_:limit:)``, files that no record names, and the
+    /// bytes of files without an owner.
     ///
     /// - Parameters:
     ///   - limit: The maximum number of rows of each kind, and of files. Default: 1,000.
@@ -352,7 +352,8 @@ extension Authority {
         let rows = try await read { storage throws(StorageError) in
             try await storage.sweep(horizon, limit: limit)
         }
-        return rows + (try await sweepBlobs(limit: limit, asOf: now))
+        let unnamed = try await sweepUnnamedBlobs(limit: limit, asOf: now)
+        return rows + unnamed + (try await sweepBlobs(limit: limit, asOf: now))
     }
 
     private static let recoveryPage = 256

@@ -206,7 +206,7 @@ struct RecordMerge {
         of row: RecordRow,
         in collection: RecordCollection?
     ) -> Set<IndexEntry> {
-        guard let collection, !collection.indexes.isEmpty else { return [] }
+        guard let collection, !collection.allIndexes.isEmpty else { return [] }
         let fields = (try? RecordValue(json: Data(row.value)).fields()) ?? [:]
         return collection.entries(of: row.name.id, owner: row.owner, fields)
     }

@@ -148,7 +148,7 @@ struct IndexCommands: Sendable {
     var declared: Set<IndexName> {
         var names: Set<IndexName> = []
         for collection in schema.allCollections {
-            for field in collection.indexes {
+            for field in collection.allIndexes {
                 names.insert(IndexName(collection: collection.name, field: field))
             }
         }
@@ -156,7 +156,7 @@ struct IndexCommands: Sendable {
     }
 
     private func isDeclared(_ name: IndexName) -> Bool {
-        schema.collection(name.collection)?.indexes.contains(name.field) ?? false
+        schema.collection(name.collection)?.allIndexes.contains(name.field) ?? false
     }
 
     private func reconciled(_ stored: IndexesRow) -> IndexesRow {

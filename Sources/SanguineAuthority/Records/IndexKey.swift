@@ -46,6 +46,9 @@ public struct IndexKey: Hashable, Sendable, Comparable {
         }
     }
 
+    /// Creates the key of a file in the index of a member that names files.
+    init(of blob: BlobID) { bytes = blob.bytes }
+
     /// Creates a key from stored bytes.
     public init(bytes: [UInt8]) { self.bytes = bytes }
 
@@ -137,19 +140,33 @@ extension RecordCollection {
         owner: Identifier,
         _ fields: RecordFields
     ) -> Set<IndexEntry> {
-        Set(indexes.flatMap { entries(of: id, owner: owner, fields, by: $0) })
+        Set(allIndexes.flatMap { entries(of: id, owner: owner, fields, by: $0) })
     }
 
+    /// The names of all indexes: those of ``indexes``, and one for each of ``blobs``.
+    var allIndexes: [String] { indexes + blobs.map(\.index) }
+
     /// Returns the entries of a record in one index.
+    ///
+    /// The index of a member that names files has an entry for each of them, and none for other
+    /// values.
     func entries(
         of id: RecordID,
         owner: Identifier,
         _ fields: RecordFields,
         by field: String
     ) -> [IndexEntry] {
-        let key = IndexKey(ofStored: fields[field])
+        let keys =
+            if let member = BlobField.name(ofIndex: field) {
+                BlobField.ids(in: fields[String(member)]).ids.compactMap { BlobID($0) }
+                    .map { IndexKey(of: $0) }
+            } else {
+                [IndexKey(ofStored: fields[field])]
+            }
         let scopes = access == .everyone ? [owner, nil] : [owner]
-        return scopes.map { IndexEntry(IndexList(name, in: $0, by: field), key, id) }
+        return scopes.flatMap { scope in
+            keys.map { IndexEntry(IndexList(name, in: scope, by: field), $0, id) }
+        }
     }
 
     /// Returns the scope of the names of an account's records.

@@ -48,6 +48,23 @@ struct PushSource: RecordSource {
         return Array((stored + changed).prefix(limit))
     }
 
+    /// Returns whether the account may read a file: it has uploaded it, or may read a stored record
+    /// that names it.
+    ///
+    /// - Throws: ``IncompleteIndex`` if only an index that is being built could tell, or the
+    ///   storage's error.
+    func mayRead(_ file: BlobID) throws -> Bool {
+        if try reader.hasBlob(account, file) { return true }
+        var missing: IndexName?
+        for list in schema.listsOfBlobs(readableBy: account) {
+            if try !reader.ids(in: list, at: IndexKey(of: file), limit: 1).isEmpty { return true }
+            let name = IndexName(collection: list.collection, field: list.field)
+            if incomplete.contains(name) { missing = name }
+        }
+        if let missing { throw IncompleteIndex(name: missing) }
+        return false
+    }
+
     /// Adds a change of an operation.
     mutating func set(_ row: RecordRow) { changed[row.name] = row }
 

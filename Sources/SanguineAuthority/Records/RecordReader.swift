@@ -71,6 +71,11 @@ public protocol RecordReader {
     ///
     /// - Throws: see ``record(_:)``.
     func hasOperation(_ account: Identifier, key: String) throws -> Bool
+
+    /// Returns whether an account has uploaded the file.
+    ///
+    /// - Throws: see ``record(_:)``.
+    func hasBlob(_ account: Identifier, _ id: BlobID) throws -> Bool
 }
 
 /// A query for a part of an account's feed, and for rows as of the same moment.

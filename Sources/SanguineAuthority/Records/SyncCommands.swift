@@ -226,11 +226,11 @@ struct PushDraft {
         as operation: Identifier,
         evenIfFull isUnlimited: Bool = false
     ) throws {
+        isByUser = false
+        defer { isByUser = true }
         let context = OperationContext(id: operation)
         var records = Records(from: source, schema: source.schema, operation: context)
         for mutation in mutations { try records.run(mutation) }
-        isByUser = false
-        defer { isByUser = true }
         apply(try edits(records.changes, evenIfFull: isUnlimited))
     }
 
@@ -399,10 +399,11 @@ struct PushDraft {
             throw Refusal(.notOwner, "Use a new id: '\(key)' was another account's until recently.")
         }
         var unindexed: Set<IndexEntry> = []
+        var oldFields: RecordFields = [:]
         if let old, old.isLive {
             // A record that is not JSON was indexed without members, and can only be deleted.
-            let fields = (try? RecordValue(json: Data(old.value)).fields()) ?? [:]
-            unindexed = collection.entries(of: key.id, owner: balance.account, fields)
+            oldFields = (try? RecordValue(json: Data(old.value)).fields()) ?? [:]
+            unindexed = collection.entries(of: key.id, owner: balance.account, oldFields)
         }
         guard let value else {
             guard old?.isLive == true else { return nil }
@@ -416,6 +417,8 @@ struct PushDraft {
             createdAt: collection.isStamped ? createdAt : nil
         )
         if let old, old.isLive, old.value == json { return nil }
+        // The server checked the files of its own records before.
+        if isByUser { try checkFiles(fields, over: oldFields, in: collection) }
         let indexed = collection.entries(of: key.id, owner: balance.account, fields)
         return Edit(
             name: name,
@@ -424,6 +427,39 @@ struct PushDraft {
             unindexed: unindexed.subtracting(indexed),
             indexed: indexed.subtracting(unindexed)
         )
+    }
+
+    /// Refuses a record that names a file which its writer may not read: otherwise the hash of a
+    /// file would be enough to read it.
+    ///
+    /// Names that the record had before are not checked again.
+    private func checkFiles(
+        _ fields: RecordFields,
+        over old: RecordFields,
+        in collection: RecordCollection
+    ) throws {
+        for member in collection.blobs.map(\.name) where fields[member] != old[member] {
+            let (ids, others) = BlobField.ids(in: fields[member])
+            let most = WireLimits.blobsPerRecord
+            guard others == 0, ids.count <= most else {
+                throw Refusal(
+                    .invalidContent,
+                    "Set '\(member)' to the id of a file, or to a list of at most \(most) of them."
+                )
+            }
+            let known = Set(BlobField.ids(in: old[member]).ids)
+            for id in Set(ids).subtracting(known).sorted() {
+                guard let file = BlobID(id), try source.mayRead(file) else {
+                    throw Refusal(
+                        .invalidContent,
+                        """
+                        Upload the file '\(id.prefix(64))' first: '\(member)' names it, and this \
+                        account may not read it.
+                        """
+                    )
+                }
+            }
+        }
     }
 
     private static func checked(

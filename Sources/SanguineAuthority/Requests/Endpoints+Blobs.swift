@@ -7,6 +7,9 @@ extension Endpoints {
         [
             Endpoint("POST", "blobs", addBlob),
             Endpoint("GET", "blobs/:id", blob),
+            Endpoint("DELETE", "blobs/:id", removeBlob),
+            Endpoint("GET", "blobs/:id/link", blobLink),
+            Endpoint("GET", "public/blobs/:id", publicBlob),
         ]
     }
 
@@ -19,23 +22,76 @@ extension Endpoints {
 
     @Sendable
     private func blob(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        try checkNoThumbnail(request)
+        let identity = try await admission.read(request)
+        let row = try await authority.readableBlob(try id(of: request), by: identity.account)
+        return try await file(row, [(.cacheControl, BlobCaching.personal)], to: request)
+    }
+
+    /// Removes the file from the account; also succeeds if the account does not have it, so that a
+    /// repetition does.
+    @Sendable
+    private func removeBlob(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        let identity = try await admission.read(request)
+        try await authority.removeBlob(try id(of: request), of: identity.account)
+        return WireResponse(status: 204, fields: [(.cacheControl, "no-store")])
+    }
+
+    @Sendable
+    private func blobLink(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        let identity = try await admission.read(request)
+        let link = try await authority.blobLink(try id(of: request), for: identity.account)
+        // The link of a file changes with the time, and with the records that name it.
+        return WireResponse(
+            status: 200,
+            fields: [(.contentType, WireResponse.json), (.cacheControl, "no-store")],
+            body: ResponseEncoder.encode(link)
+        )
+    }
+
+    /// Answers a request without a token for a file that a record names publicly, or whose URL is
+    /// signed.
+    @Sendable
+    private func publicBlob(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        try checkNoThumbnail(request)
+        try request.checkAddress()
+        try request.admitAnonymous()
+        let id = try id(of: request)
+        let (row, caching) = try await authority.linkedBlob(
+            id,
+            expires: request.query["expires"],
+            signature: request.query["signature"]
+        )
+        let fields = [
+            (field: WireField.cacheControl, value: caching), (.allowOrigin, "*"),
+            (.resourcePolicy, "cross-origin"),
+        ]
+        return try await file(row, fields, to: request)
+    }
+
+    private func checkNoThumbnail(_ request: any WireRequest) throws(Problem) {
         guard request.query["w"] == nil, request.query["h"] == nil else {
             throw Problem(
                 .malformedRequest,
                 "Leave 'w' and 'h' out, and scale the image yourself: thumbnails are not supported."
             )
         }
-        let identity = try await admission.read(request)
-        guard let id = BlobID(request.parameter("id") ?? ""),
-            let row = try await authority.blobs([id], of: identity.account).first
-        else {
-            throw Problem(.notFound, "Use the id of a file that this account has uploaded.")
-        }
-        let tag = "\"\(id)\""
-        let fields = [
-            (field: WireField.etag, value: tag),
-            (.cacheControl, "private, max-age=31536000, immutable"),
-        ]
+    }
+
+    private func id(of request: any WireRequest) throws(Problem) -> BlobID {
+        guard let id = BlobID(request.parameter("id") ?? "") else { throw .noBlob }
+        return id
+    }
+
+    /// Answers with a file, or with the part that the request asks for.
+    private func file(
+        _ row: BlobRow,
+        _ fields: [(field: WireField, value: String)],
+        to request: any WireRequest
+    ) async throws(Problem) -> WireResponse {
+        let tag = "\"\(row.id)\""
+        let size = Int(clamping: row.size)
+        let fields = fields + [(.etag, tag), (.acceptRanges, "bytes")]
         if let known = request.field(.ifNoneMatch), WireResponse.matches(known, tag) {
             return WireResponse(status: 304, fields: fields)
         }
@@ -43,21 +99,50 @@ extension Endpoints {
             status: 200,
             fields: fields + [(.contentType, row.type), (.contentTypeOptions, "nosniff")]
         )
-        answer.stream = WireStream(
-            of: row,
-            from: authority,
-            beginning: try await authority.readBlob(id, from: 0)
-        )
+        var part = 0..<size
+        // Only GET has ranges (RFC 9110, section 14.2).
+        let range = request.method == "GET" ? request.field(.range) : nil
+        switch ByteRange(range, if: request.field(.ifRange), tag: tag, size: size) {
+        case .whole: break
+        case .part(let requested):
+            part = requested
+            answer.status = 206
+            let last = part.upperBound - 1
+            answer.fields.append((.contentRange, "bytes \(part.lowerBound)-\(last)/\(size)"))
+        case .unsatisfiable:
+            var refusal = WireResponse.problem(
+                Problem(.rangeNotSatisfiable, "Ask for bytes below \(size), the file's size.")
+            )
+            refusal.fields.append((.contentRange, "bytes */\(size)"))
+            return refusal
+        }
+        answer.stream = try await WireStream(part, of: row.id, from: authority)
         return answer
     }
 }
 
+/// The values of `Cache-Control` for files, whose content never changes.
+enum BlobCaching {
+    private static let year = 31_536_000
+    /// A file that only some accounts may read: kept by their devices only.
+    static let personal = "private, max-age=\(year), immutable"
+    /// A file that everyone may read: kept by shared caches too.
+    static let everyone = "public, max-age=\(year), immutable"
+
+    /// A file whose URL is valid for a time: kept for as long, and not by shared caches.
+    static func signed(for seconds: Int64) -> String { "private, max-age=\(seconds), immutable" }
+}
+
 extension WireStream {
-    /// Creates the body of a file, which is read piece by piece.
-    init(of row: BlobRow, from authority: Authority, beginning: [UInt8]) {
-        let reading = BlobReading(row, authority, beginning)
+    /// Creates the body for a part of a file, which is read piece by piece.
+    ///
+    /// - Throws: see ``Authority/readBlob(_:from:count:)``; the first piece is read at once.
+    init(_ part: Range<Int>, of id: BlobID, from authority: Authority) async throws(Problem) {
+        let count = min(part.count, Authority.blobPieceBytes)
+        let beginning = try await authority.readBlob(id, from: part.lowerBound, count: count)
+        let reading = BlobReading(id, part, authority, beginning)
         self.init(next: { await reading.next() }, close: {})
-        length = Int(clamping: row.size)
+        length = part.count
         pieceBytes = Authority.blobPieceBytes
     }
 }
@@ -73,13 +158,15 @@ private final class BlobReading: Sendable {
     }
 
     private let id: BlobID
+    private let end: Int
     private let authority: Authority
     private let state: Mutex<State>
 
-    init(_ row: BlobRow, _ authority: Authority, _ beginning: [UInt8]) {
-        id = row.id
+    init(_ id: BlobID, _ part: Range<Int>, _ authority: Authority, _ beginning: [UInt8]) {
+        self.id = id
+        end = part.upperBound
         self.authority = authority
-        state = Mutex(State(piece: beginning, offset: beginning.count))
+        state = Mutex(State(piece: beginning, offset: part.lowerBound + beginning.count))
     }
 
     /// Returns the next piece; `nil` at the end, or when the file can no longer be read.
@@ -92,7 +179,10 @@ private final class BlobReading: Sendable {
         if let ready {
             piece = ready
         } else {
-            guard let read = try? await authority.readBlob(id, from: offset) else { return nil }
+            let count = min(end - offset, Authority.blobPieceBytes)
+            guard count > 0,
+                let read = try? await authority.readBlob(id, from: offset, count: count)
+            else { return nil }
             state.withLock { $0.offset = offset + read.count }
             piece = read
         }

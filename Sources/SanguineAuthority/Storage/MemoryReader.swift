@@ -61,4 +61,6 @@ struct MemoryReader: RecordReader {
     func hasOperation(_ account: Identifier, key: String) -> Bool {
         rows[.operation(account, key: key)] != nil
     }
+
+    func hasBlob(_ account: Identifier, _ id: BlobID) -> Bool { rows[.blob(account, id)] != nil }
 }

@@ -61,6 +61,8 @@ struct MemoryRecords: RecordReader {
 
     func hasOperation(_ account: Identifier, key: String) -> Bool { false }
 
+    func hasBlob(_ account: Identifier, _ id: BlobID) -> Bool { false }
+
     func entries(in list: IndexList, limit: Int) -> [IndexEntry] {
         Array((lists[list] ?? []).prefix(max(0, limit)))
     }

@@ -214,6 +214,17 @@ public final class MemoryStorage: Storage {
         }
     }
 
+    /// Returns a part of the files of all accounts.
+    public func files(_ query: FilesQuery) async throws(StorageError) -> [BlobRow] {
+        try withState { state in
+            let found = state.rows.values.compactMap { row -> BlobRow? in
+                guard case .blob(let row) = row, query.includes(row) else { return nil }
+                return row
+            }
+            return found.first(query.limit) { $0.position < $1.position }
+        }
+    }
+
     /// Returns a part of the documents of one kind.
     public func documents(_ query: DocumentQuery) async throws(StorageError) -> [DocumentRow] {
         try withState { state in

@@ -113,6 +113,10 @@ public protocol Storage: Sendable {
     /// - Throws: ``StorageError`` if the driver could not read them.
     func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID>
 
+    /// Returns a part of the files of all accounts, in the order of the files and then of the
+    /// accounts.
+    func files(_ query: FilesQuery) async throws(StorageError) -> [BlobRow]
+
     /// Returns a part of the documents of one kind, in the order of their ids' bytes.
     func documents(_ query: DocumentQuery) async throws(StorageError) -> [DocumentRow]
 

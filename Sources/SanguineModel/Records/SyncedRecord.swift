@@ -50,6 +50,8 @@ public struct RecordCollection: Hashable, Sendable {
     public let access: Access
     /// The members by whose values records can be looked up and ordered, at most 8.
     public let indexes: [String]
+    /// The members that name uploaded files, at most 8.
+    public let blobs: [BlobField]
     /// The record that remains when a guest is merged.
     public let onMerge: MergeRule
 
@@ -63,27 +65,32 @@ public struct RecordCollection: Hashable, Sendable {
     ///     everyone may read the records, the server sets this member to the moment at which it
     ///     created the record, as text in RFC 3339, and ignores the client's value. Until then the
     ///     client shows its own moment.
+    ///   - blobs: The members that name uploaded files, at most 8: an account that may read a record
+    ///     may read these files. Default: none.
     ///   - rule: The record that remains when a guest is merged into an account that has a record
     ///     with the same id. Default: the newer one.
     public init(
         _ name: String,
         access: Access = .owner,
         indexes: [String] = [],
+        blobs: [BlobField] = [],
         onMerge rule: MergeRule = .newer
     ) {
         self.name = name
         self.access = access
         self.indexes = indexes
+        self.blobs = blobs
         onMerge = rule
     }
 
     /// Declares a collection of the library, whose name begins with `$`.
     ///
     /// Only mutations of the library and the server itself change its records.
-    init(system name: String, indexes: [String]) {
+    init(system name: String, indexes: [String], blobs: [BlobField] = []) {
         self.name = name
         access = .owner
         self.indexes = indexes
+        self.blobs = blobs
         onMerge = .newer
     }
 
@@ -102,6 +109,17 @@ public struct RecordCollection: Hashable, Sendable {
         guard indexes.count <= WireLimits.indexesPerCollection, Set(indexes).count == indexes.count
         else {
             return "Give the collection '\(name)' at most 8 indexes, each once."
+        }
+        guard blobs.count <= WireLimits.indexesPerCollection,
+            Set(blobs.map(\.name)).count == blobs.count, blobs.allSatisfy({ !$0.name.isEmpty })
+        else {
+            return "Give the collection '\(name)' at most 8 members that name files, each once."
+        }
+        guard access == .everyone || !blobs.contains(where: \.isPublic) else {
+            return """
+                Let everyone read the collection '\(name)', or declare no public files in it: a \
+                record that only its owner reads cannot make a file public.
+                """
         }
         return nil
     }

@@ -31,7 +31,8 @@ public struct ChatMessage: SyncedRecord, Hashable, Defaulted {
     /// `$messages`, with indexes by the thread, and by the thread together with the position.
     public static let collection = RecordCollection(
         system: "$messages",
-        indexes: ["thread", "order"]
+        indexes: ["thread", "order"],
+        blobs: ["attachments"]
     )
 
     /// An empty message.

@@ -23,3 +23,20 @@ public struct BlobFacts: Hashable, Codable, Sendable {
         self.height = height
     }
 }
+
+/// The URL of a file that needs no token, and the response to `GET /v1/blobs/{id}/link`.
+public struct BlobLink: Hashable, Codable, Sendable {
+    /// The path and query of the URL, relative to the server's origin.
+    ///
+    /// A file that a record names publicly always has the path `/v1/public/blobs/{id}`. For other
+    /// files the URL is signed.
+    public var url: String
+    /// The time until which a signed URL is valid; `nil` for a public file.
+    public var expiresAt: Timestamp?
+
+    /// Creates the link.
+    public init(url: String, expiresAt: Timestamp? = nil) {
+        self.url = url
+        self.expiresAt = expiresAt
+    }
+}

@@ -89,6 +89,8 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let recordExists = Self(rawValue: "record_exists")
     /// 413: the record would exceed the limit.
     public static let recordTooLarge = Self(rawValue: "record_too_large")
+    /// 416: the requested range begins after the end of the file.
+    public static let rangeNotSatisfiable = Self(rawValue: "range_not_satisfiable")
     /// 422: the record mutation is not known.
     public static let mutatorUnknown = Self(rawValue: "mutator_unknown")
     /// 422: the collection is not declared.
@@ -238,6 +240,7 @@ extension ProblemCode {
         .emailTaken: (409, "The e-mail address is taken."),
         .recordExists: (409, "The record already exists."),
         .recordTooLarge: (413, "The record is too large."),
+        .rangeNotSatisfiable: (416, "The range is outside of the file."),
         .mutatorUnknown: (422, "The mutator is not known."),
         .collectionUnknown: (422, "The collection is not known."),
         .mutatorFailed: (422, "The mutator failed."),

@@ -18,6 +18,7 @@ extension HTTPField.Name {
     static let rateLimit = named("RateLimit")
     static let rateLimitPolicy = named("RateLimit-Policy")
     static let cacheStatus = named("Cache-Status")
+    static let resourcePolicy = named("Cross-Origin-Resource-Policy")
     static let lastEventID = named("Last-Event-ID")
     static let accelBuffering = named("X-Accel-Buffering")
     static let forwarded = named("Forwarded")

@@ -15,12 +15,12 @@ struct CrossOrigin: RouterMiddleware {
     private static let methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
     private static let requestHeaders: [HTTPField.Name] = [
         .accept, .authorization, .contentType, .ifNoneMatch, .idempotencyKey, .lastEventID, .userID,
-        .sanguineTag,
+        .sanguineTag, .range, .ifRange,
     ]
     private static let allowed = requestHeaders.map(\.rawName).joined(separator: ", ")
     private static let answerHeaders: [HTTPField.Name] = [
         .eTag, .retryAfter, .idempotencyReplayed, .sanguineHead, .sanguineEpoch, .rateLimit,
-        .rateLimitPolicy, .cacheStatus, .sanguineCall, .requestID,
+        .rateLimitPolicy, .cacheStatus, .sanguineCall, .requestID, .acceptRanges, .contentRange,
     ]
     private static let exposed = answerHeaders.map(\.rawName).joined(separator: ", ")
 
@@ -41,6 +41,8 @@ struct CrossOrigin: RouterMiddleware {
             response.headers[.accessControlMaxAge] = String(Self.preflightSeconds)
         } else {
             response = try await next(request, context)
+            // A public file is the same for pages of all origins, and cached once.
+            if response.headers[.accessControlAllowOrigin] == "*" { return response }
             if origin != nil { response.headers[.accessControlExposeHeaders] = Self.exposed }
         }
         response.headers[.accessControlAllowOrigin] = origin

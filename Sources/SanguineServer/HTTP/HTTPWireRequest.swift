@@ -52,18 +52,24 @@ extension WireField {
         switch self {
         case .accelBuffering: .accelBuffering
         case .accept: .accept
+        case .acceptRanges: .acceptRanges
+        case .allowOrigin: .accessControlAllowOrigin
         case .age: .age
         case .allow: .allow
         case .authorization: .authorization
         case .cacheControl: .cacheControl
         case .cacheStatus: .cacheStatus
+        case .contentRange: .contentRange
         case .contentType: .contentType
         case .contentTypeOptions: .xContentTypeOptions
         case .etag: .eTag
         case .idempotencyKey: .idempotencyKey
         case .idempotencyReplayed: .idempotencyReplayed
         case .ifNoneMatch: .ifNoneMatch
+        case .ifRange: .ifRange
         case .lastEventID: .lastEventID
+        case .range: .range
+        case .resourcePolicy: .resourcePolicy
         case .retryAfter: .retryAfter
         case .sanguineCall: .sanguineCall
         case .sanguineEpoch: .sanguineEpoch

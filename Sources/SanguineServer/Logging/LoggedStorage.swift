@@ -124,6 +124,14 @@ struct LoggedStorage: Storage {
         }
     }
 
+    func files(_ query: FilesQuery) async throws(StorageError) -> [BlobRow] {
+        do throws(StorageError) {
+            return try await storage.files(query)
+        } catch {
+            throw logged(error, "files")
+        }
+    }
+
     func documents(_ query: DocumentQuery) async throws(StorageError) -> [DocumentRow] {
         do throws(StorageError) {
             return try await storage.documents(query)

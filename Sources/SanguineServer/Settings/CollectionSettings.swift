@@ -7,6 +7,12 @@ extension RecordCollection {
         case access
         /// The members that records can be queried by. Default: none.
         case indexes
+        /// The members that name uploaded files, which the readers of the record may read. Default:
+        /// none.
+        case blobs
+        /// The members that name uploaded files, which everyone may read without a token. Default:
+        /// none.
+        case publicBlobs
         /// The record that remains when a guest is merged into an account that has one with the
         /// same id: `newer`, `account` or `guest`. Default: `newer`.
         case onMerge
@@ -16,6 +22,9 @@ extension RecordCollection {
             switch self {
             case .access: "owner, everyone"
             case .indexes: "at most \(WireLimits.indexesPerCollection) names, each once"
+            case .blobs: "at most \(WireLimits.indexesPerCollection) names, each once"
+            case .publicBlobs:
+                "names that 'blobs' does not list, in a collection with the access 'everyone'"
             case .onMerge: "newer, account, guest"
             }
         }
@@ -42,23 +51,43 @@ extension RecordCollection {
                 Self.refusal(of: name, .onMerge, value: ruleText, source: source)
             ])
         }
-        let indexes = members[.indexes]?.split(separator: ",").map { name in
-            String(name.filter { !$0.isWhitespace })
-        }
         self.init(
             name,
             access: access,
-            indexes: indexes?.filter { !$0.isEmpty } ?? [],
+            indexes: Self.names(members[.indexes]),
+            blobs: Self.names(members[.blobs]).map { BlobField($0) }
+                + Self.names(members[.publicBlobs]).map { .publicly($0) },
             onMerge: rule
         )
     }
 
+    private static func names(_ text: String?) -> [String] {
+        (text ?? "").split(separator: ",").map { $0.filter { !$0.isWhitespace } }
+            .filter { !$0.isEmpty }
+    }
+
+    private func text(of field: Field) -> String {
+        switch field {
+        case .access: access.rawValue
+        case .indexes: indexes.joined(separator: ", ")
+        case .blobs: blobs.filter { !$0.isPublic }.map(\.name).joined(separator: ", ")
+        case .publicBlobs: blobs.filter(\.isPublic).map(\.name).joined(separator: ", ")
+        case .onMerge: onMerge.rawValue
+        }
+    }
+
     /// The members in the form of the file, in the order of ``Field``.
     public var texts: [(field: Field, text: String)] {
-        [
-            (.access, access.rawValue), (.indexes, indexes.joined(separator: ", ")),
-            (.onMerge, onMerge.rawValue),
-        ]
+        Field.allCases.map { ($0, text(of: $0)) }
+    }
+
+    /// The member with the ``fault``.
+    private var faulty: Field {
+        // The first member whose removal leaves no fault.
+        if Self(name, access: access, blobs: blobs, onMerge: onMerge).fault == nil {
+            return .indexes
+        }
+        return blobs.contains(where: \.isPublic) ? .publicBlobs : .blobs
     }
 
     static func problems(in collections: [RecordCollection]) -> [SettingsError.Problem] {
@@ -70,9 +99,10 @@ extension RecordCollection {
             } else if !seen.insert(collection.name).inserted {
                 problems.append(refusal(of: collection.name, allowed: "each name once"))
             } else if collection.fault != nil {
-                let text = collection.indexes.joined(separator: ", ")
+                let field = collection.faulty
+                let text = collection.text(of: field)
                 problems.append(
-                    refusal(of: collection.name, .indexes, value: text, source: "settings")
+                    refusal(of: collection.name, field, value: text, source: "settings")
                 )
             }
         }

@@ -154,6 +154,11 @@ extension Setting {
             """
         ),
         Setting(
+            "limits.unnamedFileDays",
+            .integer(\.limits.unnamedFileDays, 0...3_650),
+            "The days after which a file that no record of its owner names is removed; 0 for never."
+        ),
+        Setting(
             "limits.functionCalls",
             .integer(\.limits.functionCalls, 1...100_000),
             "The maximum number of concurrent runs of functions; more calls wait for their turn."

@@ -91,6 +91,8 @@ public enum SettingsReference {
           posts:
             access: everyone
             indexes: [createdAt]    # the members that records can be found and ordered by
+            blobs: [photo]          # the members that name files, which its readers may read
+            publicBlobs: [cover]    # those that everyone may read without a token
 
         upstreams:                  # in addition to upstream.url, whose name is default
           spare:

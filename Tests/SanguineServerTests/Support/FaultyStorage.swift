@@ -72,6 +72,11 @@ final class FaultyStorage: StorageDecorator {
         return try await inner.owned(ids)
     }
 
+    func files(_ query: FilesQuery) async throws(StorageError) -> [BlobRow] {
+        try check([])
+        return try await inner.files(query)
+    }
+
     func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
         try check(keys)
         return try await inner.load(keys)
