@@ -97,7 +97,12 @@ public struct SanguineServer: Service {
         let readiness = Readiness(delay: delay)
         self.readiness = readiness
         authority = Authority(
-            storage: LoggedStorage(storage, logger: logger, clock: delay) { readiness.saw($0) },
+            storage: LoggedStorage(
+                storage,
+                logger: logger,
+                clock: delay,
+                metrics: registry
+            ) { readiness.saw($0) },
             keys: keys,
             settings: try Self.rules(of: settings, registering: types),
             clock: clock,
