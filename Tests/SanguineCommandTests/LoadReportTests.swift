@@ -2,6 +2,7 @@ import Foundation
 import SanguineModel
 import SanguineSQLite
 import SanguineServer
+import SanguineTesting
 import TestSupport
 import Testing
 
@@ -262,7 +263,7 @@ struct LoadReportTests {
             )
         }
         task.cancel()
-        let outcome = try await task.value
+        let outcome = try await task.finished()
         #expect(outcome.run.isInterrupted && outcome.run.openRequests == 0)
     }
 

@@ -161,7 +161,7 @@ struct LoadScheduleTests {
             try Data("user: 40\n".utf8).write(to: file)
             let command = try SanguineTool.parseAsRoot(["load", "--scenario", file.path])
             let options = try #require(command as? LoadCommand).options
-            await #expect(throws: (any Error).self) { try await options.plan() }
+            await #expect(throws: ValidationError.self) { try await options.plan() }
         }
     }
 

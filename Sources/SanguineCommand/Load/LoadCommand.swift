@@ -129,21 +129,23 @@ struct LoadCommand: AsyncParsableCommand {
         target: LoadTarget,
         connections: LoadConnections,
         posts: Int,
-        watch: ServerWatch
+        watch: ServerWatch,
+        clock: any WallClock = SystemWallClock()
     ) async throws -> (outcome: LoadEngine.Outcome, began: Timestamp) {
         let run = String(UInt64.random(in: 0...UInt64.max), radix: 36)
         if posts > 0 {
             let preparation = LoadPreparation(
                 url: target.url,
                 collection: plan.collection,
-                run: run
+                run: run,
+                clock: clock
             )
             do { try await preparation.create(posts) } catch is CancellationError {
                 throw Failure("The run was interrupted before its first request.")
             }
         }
         await watch.read(at: .zero)
-        let began = SystemWallClock().now()
+        let began = clock.now()
         let following = Task { await watch.follow(every: .seconds(1)) }
         defer { following.cancel() }
         let outcome = try await LoadEngine.perform(

@@ -61,7 +61,7 @@ final class LoadEngine {
         self.eventLoop = eventLoop
         self.promise = promise
         self.progress = progress
-        origin = .now()
+        origin = eventLoop.now
     }
 
     /// Performs a run.
@@ -107,7 +107,7 @@ final class LoadEngine {
     }
 
     /// The time since the start of the run.
-    var now: Duration { .nanoseconds((NIODeadline.now() - origin).nanoseconds) }
+    var now: Duration { .nanoseconds((eventLoop.now - origin).nanoseconds) }
 
     // MARK: - Time
 

@@ -39,7 +39,7 @@ struct LoadPlan: Hashable, Sendable {
 
     /// Returns the time at which a user arrives, the first being user 0 at 0.
     ///
-    /// It is computed from the user's number alone, so that no rounding error grows and exactly
+    /// It follows only from the user's number, so that no rounding error grows and exactly
     /// ``users`` arrive: the inverse of `rate · t² / (2 · ramp)` during the ramp, and linear after
     /// it.
     func arrival(of user: Int) -> Duration {

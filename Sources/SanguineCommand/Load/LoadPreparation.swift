@@ -8,6 +8,7 @@ struct LoadPreparation {
     let collection: String
     /// Distinguishes the devices and records of this run from those of others.
     let run: String
+    let clock: any WallClock
 
     /// Creates posts, a hundred with each request.
     ///
@@ -27,10 +28,10 @@ struct LoadPreparation {
                 let numbers = made..<made + count
                 let operations = numbers.map { number in
                     LoadUsers.create(
-                        Identifier(at: SystemWallClock().now()).description,
+                        Identifier(at: clock.now()).description,
                         Int64(number % LoadLimits.postsPerGuest + 1),
                         in: collection,
-                        Identifier(at: SystemWallClock().now()).description,
+                        Identifier(at: clock.now()).description,
                         fields: #"{"text":"Post \#(number)"}"#
                     )
                 }
@@ -67,9 +68,12 @@ struct LoadPreparation {
     ) async throws -> [UInt8] {
         var headers = ["Content-Type": "application/json"]
         if let token { headers["Authorization"] = "Bearer \(token)" }
+        guard let address = URL(string: path, relativeTo: url)?.absoluteURL else {
+            throw Failure("'\(url)' is not a valid URL. Check '--server'.")
+        }
         let request = TransportRequest(
             method: "POST",
-            url: url.appending(path: path),
+            url: address,
             headers: headers,
             body: Data(body.utf8)
         )

@@ -114,7 +114,7 @@ struct LoadReport: Codable, Hashable, Sendable {
     ///   - server: The server's URL.
     ///   - began: When it began, in RFC 3339.
     ///   - arguments: The command line that repeats the run.
-    ///   - samples: The server's figures, the first from before the run.
+    ///   - samples: The server's figures, beginning before the run.
     ///   - maxLag: The 99th percentile of the generator's lag above which the run is invalid.
     init(
         _ outcome: LoadEngine.Outcome,

@@ -18,7 +18,7 @@ struct LoadRun: Sendable {
         let message: LoadUsers.Message
     }
 
-    /// What became of a request that was sent.
+    /// The end of a request that was sent.
     enum Answer: Sendable {
         case response(status: Int, body: [UInt8])
         /// There is no response, for this reason.

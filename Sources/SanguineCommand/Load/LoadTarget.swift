@@ -53,7 +53,7 @@ struct LoadTarget: Sendable {
     /// The addresses to connect from, or none for the system's choice.
     ///
     /// All addresses of 127.0.0.0/8 belong to a machine with Linux. With several, neither the ports
-    /// run out nor the share of connections that a server gives one address.
+    /// run out nor the connections that a server accepts from one address.
     func localAddresses(for connections: Int) -> [SocketAddress] {
         #if os(Linux)
         guard case .v4 = address, Self.isLoopback(address) else { return [] }

@@ -72,11 +72,14 @@ final class ServerWatch: Sendable {
     }
 
     /// Reads the metrics at an interval until the task is cancelled.
-    func follow(every interval: Duration) async {
-        let start = ContinuousClock.now
+    func follow(
+        every interval: Duration,
+        clock: some Clock<Duration> = ContinuousClock()
+    ) async {
+        let start = clock.now
         while !Task.isCancelled {
-            await read(at: start.duration(to: .now))
-            do { try await Task.sleep(for: interval) } catch { return }
+            await read(at: start.duration(to: clock.now))
+            do { try await Task.sleep(for: interval, clock: clock) } catch { return }
         }
     }
 
