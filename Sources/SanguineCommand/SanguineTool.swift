@@ -14,7 +14,10 @@ struct SanguineTool: AsyncParsableCommand {
         groupedSubcommands: [
             CommandGroup(
                 name: "Run:",
-                subcommands: [Serve.self, StandIn.self, DemoCommand.self, ConfigCommand.self]
+                subcommands: [
+                    Serve.self, StandIn.self, DemoCommand.self, ConfigCommand.self,
+                    LoadCommand.self,
+                ]
             ),
             CommandGroup(
                 name: "Support:",

@@ -100,7 +100,7 @@ public struct SanguineServer: Service {
         self.readiness = readiness
         bucket = try settings.blobs.bucketStore(clock: clock, delay: delay)
         authority = Authority(
-            storage: Self.logged(storage, files: bucket, readiness, logger, delay),
+            storage: Self.logged(storage, bucket, registry, readiness, logger, delay),
             keys: keys,
             settings: try Self.rules(of: settings, registering: types),
             clock: clock,
@@ -151,12 +151,15 @@ public struct SanguineServer: Service {
 
     private static func logged(
         _ storage: any Storage,
-        files: S3BlobStore?,
+        _ files: S3BlobStore?,
+        _ metrics: OpenMetricsRegistry,
         _ readiness: Readiness,
         _ logger: Logger,
         _ delay: any Clock<Duration>
     ) -> LoggedStorage {
-        LoggedStorage(storage, files: files, logger: logger, clock: delay) { readiness.saw($0) }
+        LoggedStorage(storage, files: files, logger: logger, clock: delay, metrics: metrics) {
+            readiness.saw($0)
+        }
     }
 
     private static func pool(of limits: ServerSettings.Limits) -> SharedPool {

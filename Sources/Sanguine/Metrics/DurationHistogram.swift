@@ -3,14 +3,17 @@
 /// The width of a bucket grows with its values: one microsecond at first, and then
 /// ``MetricsLimits/bucketsPerDoubling`` buckets for each doubling. The counts, 12 KiB, are
 /// allocated with the first duration, because most names of an app never get one.
-struct DurationHistogram: Sendable {
+package struct DurationHistogram: Sendable {
     /// The counts by bucket; empty before the first duration.
     private var counts: [UInt32] = []
-    private(set) var longest = Duration.zero
+    package private(set) var longest = Duration.zero
     private(set) var slowCount = 0
 
+    /// Creates an empty histogram.
+    package init() {}
+
     /// Records a duration.
-    mutating func record(_ duration: Duration) {
+    package mutating func record(_ duration: Duration) {
         let bounded = min(max(.zero, duration), MetricsLimits.longestDuration)
         if counts.isEmpty { counts = Self.none }
         // Less than a microsecond counts as 0.
@@ -22,17 +25,51 @@ struct DurationHistogram: Sendable {
 
     /// The percentiles of the recorded durations; `nil` if there are none.
     var percentiles: MetricsSummary.Percentiles? {
-        guard !counts.isEmpty else { return nil }
-        let total = counts.reduce(0) { $0 + Int($1) }
-        func at(_ percent: Int) -> Duration {
-            var missing = max(1, (total * percent + 99) / 100)
-            for (bucket, count) in counts.enumerated() {
-                missing -= Int(count)
-                if missing <= 0 { return min(.microseconds(Self.last(in: bucket)), longest) }
-            }
-            return longest
+        guard let p50 = percentile(50), let p90 = percentile(90), let p99 = percentile(99) else {
+            return nil
         }
-        return MetricsSummary.Percentiles(p50: at(50), p90: at(90), p99: at(99), max: longest)
+        return MetricsSummary.Percentiles(p50: p50, p90: p90, p99: p99, max: longest)
+    }
+
+    /// The number of recorded durations.
+    package var count: Int { counts.reduce(0) { $0 + Int($1) } }
+
+    /// Returns the duration at a percentile, by the nearest rank and rounded up to the end of its
+    /// bucket, but never longer than ``longest``; `nil` if no duration was recorded.
+    package func percentile(_ percent: Int) -> Duration? {
+        guard !counts.isEmpty else { return nil }
+        var missing = max(1, (count * percent + 99) / 100)
+        for (bucket, count) in counts.enumerated() {
+            missing -= Int(count)
+            if missing <= 0 { return min(.microseconds(Self.last(in: bucket)), longest) }
+        }
+        return longest
+    }
+
+    /// Adds the durations of another histogram.
+    package mutating func merge(_ other: DurationHistogram) {
+        guard !other.counts.isEmpty else { return }
+        if counts.isEmpty { counts = Self.none }
+        for (bucket, count) in other.counts.enumerated() where count > 0 {
+            counts[bucket] += min(count, .max - counts[bucket])
+        }
+        longest = max(longest, other.longest)
+        slowCount += other.slowCount
+    }
+
+    /// Counts the durations between bounds.
+    ///
+    /// - Parameter bounds: The bounds in ascending order. A bound belongs to the range before it.
+    /// - Returns: One count more than there are bounds; the last one is of longer durations.
+    package func counts(between bounds: [Duration]) -> [Int] {
+        var result = Array(repeating: 0, count: bounds.count + 1)
+        var range = 0
+        for (bucket, count) in counts.enumerated() where count > 0 {
+            let last = Duration.microseconds(Self.last(in: bucket))
+            while range < bounds.count, bounds[range] < last { range += 1 }
+            result[range] += Int(count)
+        }
+        return result
     }
 
     /// The size of the counts in bytes.

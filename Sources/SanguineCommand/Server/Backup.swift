@@ -3,7 +3,6 @@ import Foundation
 import SanguineAuthority
 import SanguineSQLite
 import SanguineServer
-import UnixSignals
 
 /// `sanguine backup`.
 struct Backup: AsyncParsableCommand {
@@ -133,19 +132,5 @@ private struct CopiedFolder: Encodable {
             try Output.write("the files are in a bucket, which is not part of the copy")
         }
         if let replaced { try Output.write("the previous folder is now \(replaced)") }
-    }
-}
-
-/// Work that SIGINT and SIGTERM cancel, so that it can clean up.
-private enum Interruptible {
-    static func run<Value: Sendable>(
-        _ body: @escaping @Sendable () async throws -> Value
-    ) async throws -> Value {
-        // Trap the signals before the work begins, because they would otherwise end the process.
-        let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
-        let task = Task { try await body() }
-        let following = Task { for await _ in signals { task.cancel() } }
-        defer { following.cancel() }
-        return try await task.value
     }
 }

@@ -1,8 +1,10 @@
 import Logging
+import Metrics
 import SanguineAuthority
 import SanguineModel
 
-/// A storage that logs failures with their reasons, which are not sent to clients.
+/// A storage that logs failures with their reasons, which are not sent to clients, and counts reads
+/// of lists.
 ///
 /// It does not log that the storage is overloaded or closed, because clients retry then. A
 /// persistent failure is logged once a minute; see ``RecentFailures``.
@@ -11,6 +13,7 @@ struct LoggedStorage: Storage {
     private let files: any BlobStore
     private let logger: Logger
     private let recent: RecentFailures
+    private let recordReads: Counter
     private let onFailure: @Sendable (StorageError) -> Bool
 
     /// Creates the storage.
@@ -20,6 +23,7 @@ struct LoggedStorage: Storage {
     ///   - files: The store of the bytes of files. Default: that of the storage.
     ///   - logger: The log.
     ///   - clock: A monotonic clock.
+    ///   - metrics: Receives the number of reads.
     ///   - onFailure: Called with each error, even if it is not logged; returns whether to log it.
     ///     Known damage fails every write, but is logged only once.
     init(
@@ -27,12 +31,18 @@ struct LoggedStorage: Storage {
         files: (any BlobStore)? = nil,
         logger: Logger,
         clock: any Clock<Duration>,
+        metrics: any MetricsFactory,
         onFailure: @escaping @Sendable (StorageError) -> Bool
     ) {
         self.storage = storage
         self.files = files ?? storage.blobs
         self.logger = logger
         recent = RecentFailures(clock: clock)
+        recordReads = Counter(
+            label: "storage_reads",
+            dimensions: [("kind", "records")],
+            factory: metrics
+        )
         self.onFailure = onFailure
     }
 
@@ -63,6 +73,7 @@ struct LoggedStorage: Storage {
     }
 
     func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
+        recordReads.increment()
         do throws(StorageError) {
             return try await storage.records(query)
         } catch {
