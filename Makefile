@@ -9,6 +9,7 @@ SEEDS ?= 1..10000
 CLIENT_SEEDS ?= 1..400
 CASES ?= 1000000
 RECORDS ?= 100000
+USERS ?= 200
 RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
@@ -50,10 +51,11 @@ flaky: packages ## Run each suite in its own process ROUNDS (20) times; with LOA
 check: export REQUIRE_TOOLS = 1
 check: tools lint scripts test openapi openai docs consumer simulate ## Run all checks that a change must pass.
 
-bench: packages ## Measure a release build, with a restore of RECORDS (100000); writes .build/bench.json.
+bench: packages ## Measure a release build, with a restore of RECORDS (100000) and USERS (200); writes .build/bench.json.
+	$(SWIFT) build $(RELEASE) --product sanguine
 	$(SWIFT) build $(RELEASE) --product Benchmarks
 	mkdir -p .build
-	.build-release/release/Benchmarks --records $(RECORDS)
+	.build-release/release/Benchmarks --records $(RECORDS) --users $(USERS)
 
 litellm: packages ## Install LiteLLM's proxy and measure it with the same model as our server.
 	Scripts/bench-litellm.sh

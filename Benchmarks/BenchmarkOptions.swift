@@ -5,7 +5,7 @@ import ArgumentParser
 /// Unknown options are refused.
 struct BenchmarkOptions: ParsableArguments {
     enum Part: String, CaseIterable, ExpressibleByArgument {
-        case http, client, memory, live, habits, abuse, functions, litellm
+        case http, client, memory, live, habits, abuse, functions, litellm, load
     }
 
     @Option(help: "Run this part only.") var only: Part?
@@ -15,6 +15,7 @@ struct BenchmarkOptions: ParsableArguments {
     var attack: String?
     @Option(help: "The simultaneous connections.") var connections = 128
     @Option(help: "The records of the account that a new device restores.") var records = 100_000
+    @Option(help: "The users of the load test.") var users = 200
     @Flag(help: "Measure for half a second instead of two.") var quick = false
 
     /// The options of this process.
@@ -29,6 +30,9 @@ struct BenchmarkOptions: ParsableArguments {
     func validate() throws {
         guard connections > 0 else {
             throw ValidationError("Set '--connections' to a positive number.")
+        }
+        guard (1...20_000).contains(users) else {
+            throw ValidationError("Set '--users' to 1 to 20000.")
         }
         guard records > 0 else {
             throw ValidationError("Set '--records' to a positive number.")

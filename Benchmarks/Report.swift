@@ -76,6 +76,27 @@ struct Figure: Codable {
         ratio = nil
     }
 
+    /// Creates a rate with a figure recorded in another run, and so without a ratio and a target.
+    ///
+    /// - Parameters:
+    ///   - name: The name of the figure.
+    ///   - value: The measured rate.
+    ///   - unit: The unit of both rates.
+    ///   - peer: The name of the peer, with its hardware and source.
+    ///   - recorded: The peer's rate.
+    init(rate name: String, _ value: Double, unit: String, beside peer: String, recorded: Double) {
+        self.init(
+            rate: name,
+            value,
+            unit: unit,
+            of: "\(peer), recorded",
+            recorded,
+            ratio: value / recorded,
+            atLeast: nil
+        )
+        ratio = nil
+    }
+
     static func short(_ number: Double) -> String {
         switch abs(number) {
         case 1_000...:

@@ -31,6 +31,9 @@ if !isServer {
     if options.includes(.litellm) {
         report.figures += try await LiteLLMBenchmarks.run(roundTime: roundTime)
     }
+    if options.includes(.load) {
+        report.figures += try await LoadBenchmarks.run(users: options.users, roundTime: roundTime)
+    }
     report.peers = [
         "Recorded before 2026-11-22 on other machines, and not measured in this run:",
         "Peers on a similar machine: a PostgreSQL function called by pgbench 12,000/s,",
