@@ -9,7 +9,7 @@ private let shown = WatchedState<[Int]>([])
 
 private func show(_ image: LoadedImage) { shown.withLock { $0.append(image.width) } }
 
-private struct Article: Sendable {
+private struct CoverStory: Sendable {
     let cover: URL
 }
 
@@ -40,7 +40,7 @@ struct ImageSnippets {
         let image = try await client.images.image(.url(cover), fitting: size)
         #expect(image.width == 800)
 
-        let nextPage = [Article(cover: cover)]
+        let nextPage = [CoverStory(cover: cover)]
         let prefetch = client.images.prefetch(nextPage.map { .url($0.cover) }, fitting: size)
         await prefetch.finished()
         #expect(network.requests.count == 1)

@@ -234,9 +234,9 @@ final class ImageModelTable {
         weak var model: ImageModel?
     }
 
-    private static let fewEntries = 64
+    nonisolated private static let fewEntries = 64
     private var entries: [Entry] = []
-    private var limit = fewEntries
+    private var limit = ImageModelTable.fewEntries
 
     nonisolated init() {}
 
