@@ -67,24 +67,14 @@ final class ClientServices: Sendable {
         let store = try Self.deviceStore(configuration, log)
         let registry = QueryRegistry(configuration)
         switches = Self.switchBoard(configuration, store, metrics, registry)
-        let cacheScope = CacheScope(
-            store: store,
-            attempts: ReadAttempts(
-                QueryRequest.Backend(call: call, configuration: configuration),
-                configuration,
-                switches,
-                metrics.steps
-            ),
-            queue: configuration.queue(EntryWriter.label)
-        )
+        let backend = QueryRequest.Backend(call: call, configuration: configuration)
+        let attempts = ReadAttempts(backend, configuration, switches, metrics.steps)
+        let queue = configuration.queue(EntryWriter.label)
+        let cacheScope = CacheScope(store: store, attempts: attempts, queue: queue)
         let images = ImageEngine(configuration.images, clock: configuration.clock)
         self.images = images
-        sharedImages = images.scope(
-            0,
-            configuration,
-            folder: configuration.storeFolder,
-            cacheScope.attempts
-        )
+        let folder = configuration.storeFolder
+        sharedImages = images.scope(0, configuration, folder: folder, attempts)
         memoryWarnings = MemoryWarnings { [weak images] in images?.trim() }
         zone = StoredZone.zone(configuration.currentTimeZone) ?? .gmt
         queries = QueryCache(

@@ -52,7 +52,8 @@ struct FeedCheck {
         func records(_ index: String, _ condition: String) -> String {
             """
             SELECT owner, count(*), sum(length(value)), max(seq), sum(collection = '$threads')
-            FROM records INDEXED BY \(index) WHERE deleted_at IS \(condition) GROUP BY owner ORDER BY owner
+            FROM records INDEXED BY \(index) WHERE deleted_at IS \(condition)
+            GROUP BY owner ORDER BY owner
             """
         }
         live = try Rows(records("records_live_by_feed", "NULL"), on: handle)
@@ -124,7 +125,8 @@ struct FeedCheck {
 
     private static func text(_ numbers: [Int64]) -> String {
         """
-        \(numbers[0]) records, \(numbers[1]) deletions, \(numbers[2]) bytes and \(numbers[3]) threads
+        \(numbers[0]) records, \(numbers[1]) deletions, \(numbers[2]) bytes and \
+        \(numbers[3]) threads
         """
     }
 }

@@ -69,7 +69,7 @@ extension EndToEnd {
                 let played = try await concurrently(uploaders) { number in
                     try await upload(to: server, guest, from: kill * 1_000 + number * 300)
                 }
-                try await killer.value
+                try await killer.finished()
                 #expect(try await process.tool.ended().status == -SIGKILL)
                 return played.reduce(into: Files()) { $0.add($1) }
             }

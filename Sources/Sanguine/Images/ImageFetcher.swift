@@ -29,8 +29,8 @@ struct ImageFetcher: Sendable {
     ///
     /// - Parameters:
     ///   - source: The address.
-    ///   - side: The longest side that is requested from the server; 0 for the original. Other hosts
-    ///     send what they have.
+    ///   - side: The longest side that is requested from the server; 0 for the original. Other
+    ///     hosts send what they have.
     ///   - known: The rules of a stale file, to ask whether it has changed.
     ///   - priority: The priority of the request.
     /// - Returns: The file, or that it has not changed.

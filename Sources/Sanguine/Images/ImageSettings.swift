@@ -10,8 +10,8 @@ public struct ImageSettings: Sendable, Hashable {
     ///
     /// Default: 500. Whichever of both limits is reached first applies.
     public var memoryImages = ImageLimits.memoryImages
-    /// The maximum size in bytes of a user's image files on disk, and of those that all users share;
-    /// at least 0.
+    /// The maximum size in bytes of a user's image files on disk, and of those that all users
+    /// share; at least 0.
     ///
     /// Default: 200 MB each.
     public var diskBytes = ImageLimits.diskBytes

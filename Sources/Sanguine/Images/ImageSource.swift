@@ -112,8 +112,8 @@ public struct ImageSize: Hashable, Sendable {
 
     /// The longest side at which the image is requested and decoded.
     ///
-    /// The smallest of ``ImageLimits/sides`` that is at least as long as the longer side, or else the
-    /// largest one.
+    /// The smallest of ``ImageLimits/sides`` that is at least as long as the longer side, or else
+    /// the largest one.
     public var side: Int {
         let longest = max(width, height)
         return ImageLimits.sides.first { $0 >= longest } ?? ImageLimits.sides.last ?? longest

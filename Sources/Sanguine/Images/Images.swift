@@ -7,7 +7,7 @@ extension SanguineClient {
     public var images: Images { Images(users: users) }
 }
 
-/// Loads and keeps images; see <doc:Images>.
+/// Loads and keeps images; see <doc:Showing-Images>.
 ///
 /// ```swift
 /// let size = ImageSize(width: 600, height: 400)
@@ -15,8 +15,8 @@ extension SanguineClient {
 /// let image = try await client.images.image(.url(cover), fitting: size)
 /// ```
 ///
-/// May be used from any thread. A request ends when no caller waits for it. An image that is visible
-/// is requested before one that is only awaited, and both before prefetched ones.
+/// May be used from any thread. A request ends when no caller waits for it. An image that is
+/// visible is requested before one that is only awaited, and both before prefetched ones.
 public struct Images: Sendable {
     let users: UserSwitcher
 
@@ -27,8 +27,8 @@ public struct Images: Sendable {
 
     /// Returns the image that is in memory, at once and without a request.
     ///
-    /// A view calls it in its first frame, so that it never shows a placeholder for an image that is
-    /// in memory.
+    /// A view calls it in its first frame, so that it never shows a placeholder for an image that
+    /// is in memory.
     ///
     /// - Parameters:
     ///   - source: The address of the image.

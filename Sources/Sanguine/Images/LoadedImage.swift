@@ -29,8 +29,8 @@ public struct LoadedImage: Sendable {
     public var height: Int { picture.height }
     /// Whether the file has more than one frame; ``LoadedImage`` is the first one.
     ///
-    /// Only one frame is decoded and counted, so that a list of animated images takes no more memory
-    /// than one of photos.
+    /// Only one frame is decoded and counted, so that a list of animated images takes no more
+    /// memory than one of photos.
     public var isAnimated: Bool { picture.isAnimated }
     /// The cost in memory, in bytes.
     public var cost: Int { picture.cost }

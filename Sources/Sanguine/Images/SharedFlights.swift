@@ -4,8 +4,8 @@ import Synchronization
 /// Decides when shared work starts and ends: one flight for each key, which ends when no caller
 /// waits for it.
 ///
-/// Pure. Invariants: a key has at most one flight; a flight has at least one caller, and each caller
-/// waits for one flight.
+/// Pure. Invariants: a key has at most one flight; a flight has at least one caller, and each
+/// caller waits for one flight.
 struct FlightTable<Key: Hashable & Sendable>: Sendable {
     struct Ticket: Hashable, Sendable {
         let key: Key
@@ -61,8 +61,8 @@ struct FlightTable<Key: Hashable & Sendable>: Sendable {
 
 /// Work that callers with the same key share.
 ///
-/// A caller that is cancelled stops waiting at once. The work is cancelled with its last caller, and
-/// has the highest priority of its callers.
+/// A caller that is cancelled stops waiting at once. The work is cancelled with its last caller,
+/// and has the highest priority of its callers.
 ///
 /// Mutable state: `state`, protected by its mutex, which is not held over the work.
 final class SharedFlights<Key: Hashable & Sendable, Value: Sendable>: Sendable {

@@ -36,7 +36,7 @@ public struct RecordsReader {
     /// let earlier = reader.records(Message.self, newest: 50, before: page.last?.id)
     /// ```
     ///
-    /// Ids that are made by time, such as those of ``Identifier``, sort by it. Only the page is
+    /// Ids that are made by time, such as those of `Identifier`, sort by it. Only the page is
     /// read, whatever the number of records.
     ///
     /// - Parameters:

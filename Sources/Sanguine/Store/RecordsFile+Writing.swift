@@ -94,7 +94,7 @@ extension RecordsFile {
 
     /// Copies the log to the file.
     func checkpoint() {
-        loggedBytes.withLock { $0 = 0 }
+        resetLogged()
         guard isOnDisk else { return }
         // If it fails, the log grows, and the next attempt copies it.
         _ = try? writing { try $0.checkpoint(.passive) }
@@ -103,7 +103,7 @@ extension RecordsFile {
     /// Copies the log to the file if it is long, so that the pages of a restore, which change the
     /// same parts of the file, are copied together.
     func checkpointIfLong() {
-        if loggedBytes.withLock({ $0 >= RecordLimits.logBytes }) { checkpoint() }
+        if isLogLong { checkpoint() }
     }
 
     /// Removes unused spaces.
@@ -278,7 +278,7 @@ extension RecordsFile {
             let indexes = schema.collection(change.key.collection)?.indexes ?? []
             bytes += try row.put(in: database, indexes)
         }
-        loggedBytes.withLock { $0 += bytes }
+        countLogged(bytes)
     }
 
     private func write<Value>(_ body: (Database) throws -> Value) throws -> Value {

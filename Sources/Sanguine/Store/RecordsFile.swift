@@ -22,8 +22,8 @@ import Synchronization
 /// Invariant: a base and its position change in one transaction.
 ///
 /// Mutable state: `connections` and `loggedBytes`, each protected by its mutex, which is never held
-/// during a call to the database. The callers order their calls: one writer at a time, and no reader
-/// during ``commit()``.
+/// during a call to the database. The callers order their calls: one writer at a time, and no
+/// reader during ``commit()``.
 final class RecordsFile: Sendable {
     static let name = "sanguine-records.sqlite"
     static let schemaVersion = 2
@@ -47,7 +47,7 @@ final class RecordsFile: Sendable {
 
     private let connections: Mutex<Connections?>
     /// The size of the values written since the last checkpoint, in bytes.
-    let loggedBytes = Mutex(0)
+    private let loggedBytes = Mutex(0)
     let cache = RecordCache()
     let schema: RecordSchema
     private let folder: URL?
@@ -86,6 +86,15 @@ final class RecordsFile: Sendable {
             return present
         }
     }
+
+    /// Counts the values that were written.
+    func countLogged(_ bytes: Int) { loggedBytes.withLock { $0 += bytes } }
+
+    /// Counts from zero: the log is copied to the file now.
+    func resetLogged() { loggedBytes.withLock { $0 = 0 } }
+
+    /// Whether the log should be copied to the file.
+    var isLogLong: Bool { loggedBytes.withLock { $0 >= RecordLimits.logBytes } }
 
     /// Whether writes survive the process.
     var isOnDisk: Bool {

@@ -9,8 +9,8 @@ import Synchronization
 /// device's data. Names that this app does not have, and values that are not valid, have no effect;
 /// they are counted, and named in one line of the log.
 ///
-/// Several feeds may deliver them at the same moment, in any order: that of the former user, that of
-/// the current one, a page and a live connection. The highest revision of an epoch wins.
+/// Several feeds may deliver them at the same moment, in any order: that of the former user, that
+/// of the current one, a page and a live connection. The highest revision of an epoch wins.
 ///
 /// Mutable state: `guarded`, protected by its mutex, which is never held during disk access or a
 /// call of a handler. It may be taken under any other lock. `writing` orders the writes to disk.

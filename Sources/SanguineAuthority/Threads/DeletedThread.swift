@@ -4,8 +4,8 @@ import SanguineModel
 ///
 /// A device sends a call within minutes, or when its suspended process continues. So a deletion is
 /// remembered for at least ``leastKept``, in which every such call arrives and is refused. It is
-/// forgotten after ``kept``, or earlier if the account has more than ``number`` of them. Only a call
-/// that arrives even later begins the thread again.
+/// forgotten after ``kept``, or earlier if the account has more than ``number`` of them. Only a
+/// call that arrives even later begins the thread again.
 struct DeletedThread: StoredDocument, Hashable {
     static let kind = DocumentKind.deletedThread
     /// The time after which a deletion is forgotten: 90 days.

@@ -43,7 +43,8 @@ enum LoadLimits {
     static let idle: Duration = .seconds(20)
     /// The connections from one local address: 8,000.
     ///
-    /// A server accepts half of its connections from one address, and a system has some 28,000 ports.
+    /// A server accepts half of its connections from one address, and a system has some 28,000
+    /// ports.
     static let connectionsPerAddress = 8_000
     /// The file descriptors for everything but connections to the server: 64.
     static let otherDescriptors = 64

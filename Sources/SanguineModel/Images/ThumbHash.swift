@@ -69,8 +69,8 @@ public struct ThumbHash: Hashable, Sendable {
     /// - Parameters:
     ///   - width: The width in pixels, 1 to ``longestSide``.
     ///   - height: The height in pixels, 1 to ``longestSide``.
-    ///   - rgba: Red, green, blue and opacity of each pixel, 0 to 255, not premultiplied, row by row
-    ///     from the top.
+    ///   - rgba: Red, green, blue and opacity of each pixel, 0 to 255, not premultiplied, row by
+    ///     row from the top.
     public init?(width: Int, height: Int, rgba: [UInt8]) {
         let sides = 1...Self.longestSide
         guard sides.contains(width), sides.contains(height), rgba.count == width * height * 4
@@ -160,8 +160,8 @@ struct ThumbHashLayout {
         return start + (count + 1) / 2
     }
 
-    /// Returns the frequencies of a channel in the order of their coefficients, without the constant
-    /// one.
+    /// Returns the frequencies of a channel in the order of their coefficients, without the
+    /// constant one.
     static func frequencies(_ countX: Int, _ countY: Int) -> [(x: Int, y: Int)] {
         var all: [(x: Int, y: Int)] = []
         for y in 0..<countY {

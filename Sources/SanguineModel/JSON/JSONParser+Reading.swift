@@ -52,8 +52,8 @@ extension JSONParser {
         return true
     }
 
-    /// Reads a value that is a string, a number, `true`, `false` or `null`; returns `nil`, and skips
-    /// the value, if it is an object or array.
+    /// Reads a value that is a string, a number, `true`, `false` or `null`; returns `nil`, and
+    /// skips the value, if it is an object or array.
     package mutating func scalar() throws(Fault) -> JSONValue? {
         switch peek() {
         case UInt8(ascii: "["), UInt8(ascii: "{"):
@@ -67,7 +67,7 @@ extension JSONParser {
     ///
     /// - Returns: The range of the value in the text.
     package mutating func place() throws(Fault) -> Range<Int> {
-        let start = index
+        let start = position
         // The closing bytes of the containers that are open: a nested call per container would
         // overflow the stack.
         var open: [UInt8] = []
@@ -75,7 +75,7 @@ extension JSONParser {
             skipSpace()
             switch peek() {
             case UInt8(ascii: "{"):
-                index += 1
+                _ = consume(UInt8(ascii: "{"))
                 skipSpace()
                 guard consume(UInt8(ascii: "}")) else {
                     open.append(UInt8(ascii: "}"))
@@ -83,7 +83,7 @@ extension JSONParser {
                     continue
                 }
             case UInt8(ascii: "["):
-                index += 1
+                _ = consume(UInt8(ascii: "["))
                 skipSpace()
                 guard consume(UInt8(ascii: "]")) else {
                     open.append(UInt8(ascii: "]"))
@@ -94,7 +94,7 @@ extension JSONParser {
             }
             try skipEnds(of: &open)
         } while !open.isEmpty
-        return start..<index
+        return start..<position
     }
 
     /// Skips what follows a value in its containers, up to the next value.

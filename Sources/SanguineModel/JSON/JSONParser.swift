@@ -13,7 +13,7 @@
 package struct JSONParser {
     private let bytes: UnsafeBufferPointer<UInt8>
     let limits: Limits
-    var index = 0
+    private var index = 0
     private var depth = 0
     private var count = 0
     /// The depth of the unit's element that is being parsed, and whether it has exceeded a limit.
@@ -84,7 +84,7 @@ package struct JSONParser {
             }
         case UInt8(ascii: "["):
             try begin()
-            var index = 0
+            private var index = 0
             try array { (parser) throws(Fault) in
                 found.elements[index] = try parser.hiddenMembers()
                 index += 1
@@ -446,6 +446,9 @@ package struct JSONParser {
     // MARK: - Bytes
 
     var malformed: Fault { .malformed(offset: index) }
+
+    /// The offset of the next byte.
+    var position: Int { index }
 
     func peek() -> UInt8? { index < bytes.count ? bytes[index] : nil }
 

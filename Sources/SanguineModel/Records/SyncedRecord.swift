@@ -65,8 +65,8 @@ public struct RecordCollection: Hashable, Sendable {
     ///     everyone may read the records, the server sets this member to the moment at which it
     ///     created the record, as text in RFC 3339, and ignores the client's value. Until then the
     ///     client shows its own moment.
-    ///   - blobs: The members that name uploaded files, at most 8: an account that may read a record
-    ///     may read these files. Default: none.
+    ///   - blobs: The members that name uploaded files, at most 8: an account that may read a
+    ///     record may read these files. Default: none.
     ///   - rule: The record that remains when a guest is merged into an account that has a record
     ///     with the same id. Default: the newer one.
     public init(

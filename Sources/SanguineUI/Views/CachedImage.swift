@@ -17,8 +17,8 @@ public import SwiftUIStandIn
 /// ```
 ///
 /// An image that is in memory is part of the first frame, so that nothing flashes when a tab is
-/// selected again, a list is reloaded, or the app returns to the foreground. Give the content a size
-/// that does not depend on whether the image has arrived, such as the aspect ratio of the
+/// selected again, a list is reloaded, or the app returns to the foreground. Give the content a
+/// size that does not depend on whether the image has arrived, such as the aspect ratio of the
 /// placeholder: then nothing jumps when it does, even within an animation.
 ///
 /// A view that is scrolled away ends its request and starts it again when it comes back. A reused
@@ -66,8 +66,8 @@ public struct CachedImage<Content: View>: View {
 
     /// The model of the current source.
     ///
-    /// A view whose source changes while it is visible does not appear again, so the new model takes
-    /// that over from the former one.
+    /// A view whose source changes while it is visible does not appear again, so the new model
+    /// takes that over from the former one.
     private var model: ImageModel {
         let identity = ModelIdentity("$image", ImageIdentity(source: source, size: size))
         let former = slot.current

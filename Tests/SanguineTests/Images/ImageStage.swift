@@ -74,6 +74,6 @@ struct ImageStage {
 
     /// The number of requests whose address contains the text.
     func requests(_ text: String = "") -> Int {
-        network.requests.count { $0.url.absoluteString.contains(text) }
+        network.requests.count { text.isEmpty || $0.url.absoluteString.contains(text) }
     }
 }
