@@ -84,7 +84,7 @@ package struct JSONParser {
             }
         case UInt8(ascii: "["):
             try begin()
-            private var index = 0
+            var index = 0
             try array { (parser) throws(Fault) in
                 found.elements[index] = try parser.hiddenMembers()
                 index += 1
