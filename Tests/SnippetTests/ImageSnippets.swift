@@ -57,7 +57,7 @@ struct ImageSnippets {
     }
 
     @Test func `a placeholder is computed from pixels`() {
-        let pixels = [UInt8](repeating: 200, count: 40 * 30 * 4)
+        let pixels = [UInt8](repeating: 255, count: 40 * 30 * 4)
         let placeholder = ThumbHash(width: 40, height: 30, rgba: pixels)
         #expect(placeholder?.aspectRatio == 7.0 / 5)
     }

@@ -136,7 +136,7 @@ public struct ServerSettings: Hashable, Sendable {
         /// The number of days after which a file is removed that no record of its owner names; 0
         /// for never.
         ///
-        /// Only members that a collection declares as ``RecordCollection/blobs`` name files. An app
+        /// Only members that a collection declares as `RecordCollection.blobs` name files. An app
         /// that stores ids of files elsewhere must leave this at 0. Default: 0.
         public var unnamedFileDays = 0
         /// The number of concurrent runs of functions; further calls wait for their turn.
