@@ -158,6 +158,7 @@ extension EndToEnd {
 
         private static func settings(_ url: String) -> ServerSettings {
             var settings = ServerSettings()
+            settings.limits.guestsPerHour = 0
             settings.upstream.url = url
             settings.accounts.grant = Int(grant)
             settings.openAI.function = "ask"
