@@ -178,7 +178,7 @@ extension PreparedBody {
                 try Self.put(bytes, handle)
                 report?.goesOn()
                 if Task.isCancelled { throw .cancelled }
-                await Task.yield()
+                await giveTurn()
             }
             return true
         }

@@ -121,7 +121,7 @@ actor MessageIndex {
         }
         guard mustStart else { return }
         Task(priority: .utility) { [weak records] in
-            while let records, await step(records) { await Task.yield() }
+            while let records, await step(records) { await giveTurn() }
         }
     }
 

@@ -285,7 +285,7 @@ final class PendingMessages: Sendable {
                             (guarded.mustReconcileAll, guarded.isReconcilingAll) = (true, false)
                         }
                     }
-                    await Task.yield()
+                    await giveTurn()
                 }
             }
         }

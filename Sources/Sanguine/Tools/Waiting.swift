@@ -23,3 +23,9 @@ nonisolated(nonsending) func withWaiter<Answer: Sendable>(
         leave()
     }
 }
+
+/// Gives other tasks a turn between two steps of long work.
+///
+/// `Task.yield()` is not used, because the runtime does not pass it to the hook by which a
+/// simulation orders the jobs of real clients, so that a seed would no longer decide the order.
+nonisolated(nonsending) func giveTurn() async { await Task.detached {}.value }

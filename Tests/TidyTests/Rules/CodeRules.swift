@@ -33,6 +33,20 @@ extension Rule {
             )
         ),
         Rule(
+            "uncontrolled-turn",
+            remedy: "Call giveTurn(): no simulation can order what follows Task.yield().",
+            scope: .sources,
+            part: \.code,
+            pattern: #"\bTask\.yield\b"#,
+            broken: samples(in: "Sources/A/A.swift", "await Task.yield()"),
+            clean: samples(
+                in: "Sources/A/A.swift",
+                "await giveTurn()",
+                "continuation.yield(a)",
+                "let a = 1  // Not Task.yield()."
+            )
+        ),
+        Rule(
             "silent-crash",
             remedy:
                 "Throw, unwrap with guard, or explain in a preconditionFailure why it cannot fail.",
