@@ -89,8 +89,14 @@ final class ClientServices: Sendable {
         records = RecordObservers(mainActorBatch: mainActorBatch)
         events = EventKeeper(configuration: configuration, zone: zone)
         connectEvents()
+        connectSwitches()
+    }
+
+    private func connectSwitches() {
         queries.entries.setSwitches { [switches] in switches.current.switches }
-        switches.onChange { [weak queries, switches] in
+        // Weak, because the switches keep this handler.
+        switches.onChange { [weak queries, weak switches] in
+            guard let switches else { return }
             queries?.entries.setSwitches { switches.current.switches }
         }
     }

@@ -246,7 +246,8 @@ struct LoadReportTests {
         )
         let report = Self.report(outcome)
         #expect(report.total.succeeded == 0)
-        #expect(report.failures.contains { $0.reason == "connection refused" })
+        let isRefused = report.failures.contains { $0.reason == "connection refused" }
+        #expect(isRefused, "\(report.failures)")
     }
 
     @Test func `a cancelled run ends with the outcome so far`() async throws {
