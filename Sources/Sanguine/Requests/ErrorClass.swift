@@ -97,6 +97,7 @@ enum ErrorTable {
         .lastLogin: .refused,
         .recordExists: .refused,
         .recordTooLarge: .refused,
+        .rangeNotSatisfiable: .refused,
         .storageFull: .refused,
         .purchaseForeign: .refused,
         .purchaseInvalid: .refused,
