@@ -126,32 +126,3 @@ public struct IndexList: Hashable, Sendable {
         self.field = field
     }
 }
-
-extension RecordCollection {
-    /// Returns the entries of a record in all indexes.
-    ///
-    /// A record that everyone may read has entries in two lists: the public one, and that of its
-    /// owner, which record mutations use.
-    func entries(
-        of id: RecordID,
-        owner: Identifier,
-        _ fields: RecordFields
-    ) -> Set<IndexEntry> {
-        Set(indexes.flatMap { entries(of: id, owner: owner, fields, by: $0) })
-    }
-
-    /// Returns the entries of a record in one index.
-    func entries(
-        of id: RecordID,
-        owner: Identifier,
-        _ fields: RecordFields,
-        by field: String
-    ) -> [IndexEntry] {
-        let key = IndexKey(ofStored: fields[field])
-        let scopes = access == .everyone ? [owner, nil] : [owner]
-        return scopes.map { IndexEntry(IndexList(name, in: $0, by: field), key, id) }
-    }
-
-    /// Returns the scope of the names of an account's records.
-    func scope(of account: Identifier) -> Identifier? { access == .owner ? account : nil }
-}

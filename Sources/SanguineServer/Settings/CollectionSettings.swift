@@ -7,6 +7,15 @@ extension RecordCollection {
         case access
         /// The members that records can be queried by. Default: none.
         case indexes
+        /// The member that the server sets to the id of the owner's account. Default: none.
+        case owner
+        /// The groups of members whose values occur together once, each as `a+b`. Default: none.
+        case unique
+        /// The members by whose beginning records can be found. Default: none.
+        case search
+        /// The members that count the records, each as `<member> in <collection>.<member>`.
+        /// Default: none.
+        case counts
         /// The record that remains when a guest is merged into an account that has one with the
         /// same id: `newer`, `account` or `guest`. Default: `newer`.
         case onMerge
@@ -16,6 +25,11 @@ extension RecordCollection {
             switch self {
             case .access: "owner, everyone"
             case .indexes: "at most \(WireLimits.indexesPerCollection) names, each once"
+            case .owner: "the name of a member"
+            case .unique: "at most 8 groups of 1 to 4 members, such as post+author"
+            case .search: "at most 8 names, each once"
+            case .counts:
+                "at most 8 counts such as 'post in posts.likes', in a collection for everyone"
             case .onMerge: "newer, account, guest"
             }
         }
@@ -42,23 +56,48 @@ extension RecordCollection {
                 Self.refusal(of: name, .onMerge, value: ruleText, source: source)
             ])
         }
-        let indexes = members[.indexes]?.split(separator: ",").map { name in
-            String(name.filter { !$0.isWhitespace })
+        let owner = Self.names(members[.owner])
+        guard owner.count <= 1 else {
+            throw SettingsError([
+                Self.refusal(of: name, .owner, value: members[.owner] ?? "", source: source)
+            ])
+        }
+        let counters = members[.counts]?.split(separator: ",").map { RecordCounter(text: $0) } ?? []
+        guard !counters.contains(nil) else {
+            throw SettingsError([
+                Self.refusal(of: name, .counts, value: members[.counts] ?? "", source: source)
+            ])
         }
         self.init(
             name,
             access: access,
-            indexes: indexes?.filter { !$0.isEmpty } ?? [],
+            indexes: Self.names(members[.indexes]),
+            owner: owner.first,
+            unique: Self.names(members[.unique]).map { group in
+                group.split(separator: "+", omittingEmptySubsequences: false).map(String.init)
+            },
+            search: Self.names(members[.search]),
+            counts: counters.compactMap(\.self),
             onMerge: rule
         )
     }
 
-    /// The members in the form of the file, in the order of ``Field``.
+    private static func names(_ text: String?) -> [String] {
+        let names = text?.split(separator: ",").map { String($0.filter { !$0.isWhitespace }) } ?? []
+        return names.filter { !$0.isEmpty }
+    }
+
+    /// The members in the form of the file, in the order of ``Field``, without relations that are
+    /// not declared.
     public var texts: [(field: Field, text: String)] {
-        [
-            (.access, access.rawValue), (.indexes, indexes.joined(separator: ", ")),
-            (.onMerge, onMerge.rawValue),
+        let relations: [(field: Field, text: String)] = [
+            (.owner, owner ?? ""),
+            (.unique, unique.map { $0.joined(separator: "+") }.joined(separator: ", ")),
+            (.search, search.joined(separator: ", ")),
+            (.counts, counts.map(\.text).joined(separator: ", ")),
         ]
+        return [(.access, access.rawValue), (.indexes, indexes.joined(separator: ", "))]
+            + relations.filter { !$0.text.isEmpty } + [(.onMerge, onMerge.rawValue)]
     }
 
     static func problems(in collections: [RecordCollection]) -> [SettingsError.Problem] {
@@ -69,10 +108,13 @@ extension RecordCollection {
                 problems.append(refusal(of: collection.name, allowed: allowedNames))
             } else if !seen.insert(collection.name).inserted {
                 problems.append(refusal(of: collection.name, allowed: "each name once"))
-            } else if collection.fault != nil {
+            } else if let fault = collection.fault {
                 let text = collection.indexes.joined(separator: ", ")
+                let indexesOnly = RecordCollection(collection.name, indexes: collection.indexes)
                 problems.append(
-                    refusal(of: collection.name, .indexes, value: text, source: "settings")
+                    indexesOnly.fault == nil
+                        ? .unusable(reason: fault)
+                        : refusal(of: collection.name, .indexes, value: text, source: "settings")
                 )
             }
         }
@@ -100,4 +142,18 @@ extension RecordCollection {
             source: source
         )
     }
+}
+
+extension RecordCounter {
+    /// Reads a counter in the form of the file, such as `post in posts.likes`.
+    fileprivate init?(text: some StringProtocol) {
+        let words = text.split(whereSeparator: \.isWhitespace)
+        guard words.count == 3, words[1] == "in" else { return nil }
+        let parts = words[2].split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 2 else { return nil }
+        self.init(by: String(words[0]), in: String(parts[0]), as: String(parts[1]))
+    }
+
+    /// The counter in the form of the file.
+    fileprivate var text: String { "\(by) in \(collection).\(member)" }
 }
