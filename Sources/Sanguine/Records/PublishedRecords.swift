@@ -189,7 +189,7 @@ enum PublishedRecords {
 
     /// Returns the batch that looks up records of a collection by id.
     ///
-    /// A record that does not match its type fails alone.
+    /// A record that does not match its type does not fail the others.
     static func batch<R: SyncedRecord, Item: Codable & Sendable & Equatable>(
         _ name: String,
         of type: R.Type,

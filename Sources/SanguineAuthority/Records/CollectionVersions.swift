@@ -31,11 +31,6 @@ struct CollectionVersions: Sendable {
         for account in accounts { know(account, last) }
     }
 
-    /// Records that an account was told of the current state of a collection.
-    mutating func told(_ account: Identifier, of collection: String) {
-        know(account, version(of: collection))
-    }
-
     /// Records that anything may have changed.
     mutating func anythingChanged() {
         last += 1

@@ -31,11 +31,6 @@ final class ListCache: Sendable {
         guarded.withLock { $0.state.versions.committed(collections, by: accounts) }
     }
 
-    /// Records that an account was told of the current state of a collection.
-    func told(_ account: Identifier, of collection: String) {
-        guarded.withLock { $0.state.versions.told(account, of: collection) }
-    }
-
     /// Records a commit with an unknown outcome.
     func anythingChanged() { guarded.withLock { $0.state.versions.anythingChanged() } }
 

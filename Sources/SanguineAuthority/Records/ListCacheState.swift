@@ -50,7 +50,7 @@ struct SharedPageKey: Hashable, Sendable {
 /// Decides which reads of lists are answered from memory, and which of them share a read.
 ///
 /// A page that misses a commit is served for a short time while it is read again, but never to an
-/// account that was told of the commit. See ``CollectionVersions``.
+/// account to which the commit was acknowledged. See ``CollectionVersions``.
 ///
 /// Invariants:
 /// 1. `bytes` is the size of all pages, and at most ``limit``.

@@ -24,7 +24,7 @@ public struct RecordQuery: Hashable, Sendable {
     public var bytes: Int
     /// The maximum number of records to examine, so that a rare value does not make a list slow.
     public var looks: Int
-    /// The number up to which the records of the whole list are counted; 0 to count none.
+    /// The largest count of the records of the whole list; 0 to count none.
     ///
     /// Default: 0.
     public var countLimit = 0

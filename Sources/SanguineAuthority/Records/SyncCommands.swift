@@ -468,7 +468,7 @@ struct PushDraft {
         do {
             var value = value
             if let createdAt { value = try value.setting("createdAt", to: createdAt.json) }
-            // Nor is the owner: nobody can write in another account's name.
+            // Nor is the owner: no account can write in another one's name.
             if let owner {
                 value = try value.setting(owner.member, to: .string(owner.account.description))
             }
