@@ -29,6 +29,10 @@ public final class Authority: Sendable {
     package let blobSweep = BlobSweep()
     let removals = RemovalTurns()
     let incompleteIndexes = IncompleteIndexes()
+    /// The pages of lists that many accounts read.
+    let lists: ListCache
+    /// The collections whose lists other accounts than the owner read.
+    let sharedCollections: Set<String>
     let passwords = PasswordHasher()
     let pendingAttempts = PendingAttempts()
     let emailSecrets: EmailSecrets
@@ -73,6 +77,8 @@ public final class Authority: Sendable {
         self.clock = clock
         encoder = ResponseEncoder(unit: settings.unit)
         cursors = CursorSeal(keys: keys)
+        lists = ListCache(limit: settings.listCacheBytes, clock: clock)
+        sharedCollections = settings.schema.sharedCollections
         emailSecrets = EmailSecrets(keys: keys)
         identityTokens = IdentityTokens(
             settings.identityProviders,
@@ -111,10 +117,18 @@ public final class Authority: Sendable {
         evenIfDeleted isForDeleted: Bool = false
     ) async throws(Problem) -> Outcome {
         let command = isForDeleted ? command : command.refusingDeleted
-        guard !listeners.isEmpty else { return try await performed(command) }
-        let noted = try await performed(command.recordingHeads)
-        listeners.notify(noted.heads)
+        guard !listeners.isEmpty || !sharedCollections.isEmpty else {
+            return try await performed(command)
+        }
+        let noted = try await performed(command.recordingHeads(sharedCollections))
+        committed(noted.heads, noted.collections)
         return noted.outcome
+    }
+
+    /// Notifies lists and listeners of a commit, before it is acknowledged.
+    func committed(_ heads: [Identifier: Int64], _ collections: Set<String>) {
+        lists.committed(collections, by: heads.keys)
+        listeners.notify(heads)
     }
 
     private func performed<Outcome>(_ command: Command<Outcome>) async throws(Problem) -> Outcome {
@@ -122,6 +136,7 @@ public final class Authority: Sendable {
             let command = settings.recordsEvents ? command : command.withoutEvents
             return try await storage.perform(command).get()
         } catch let error as StorageError {
+            if case .unknownOutcome = error { lists.anythingChanged() }
             throw Problem(error)
         } catch let problem as Problem {
             throw problem

@@ -59,6 +59,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: `notes`, private to the owner, and `posts`, which everyone may read.
     public var schema = RecordSchema.standard
+    /// The memory for lists that many accounts read, in bytes; 0 for none.
+    ///
+    /// Lists of collections that everyone may read are served from it until a commit changes the
+    /// collection. Default: 16 MiB.
+    public var listCacheBytes = 16 << 20
     /// The number of records that an account may have, without tombstones.
     ///
     /// Default: 200,000.

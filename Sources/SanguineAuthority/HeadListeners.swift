@@ -23,15 +23,26 @@ final class HeadListeners: Sendable {
     }
 }
 
-/// The outcome of a command, and the heads that it raised.
+/// The outcome of a command, and what it changed for readers.
 struct OutcomeWithHeads<Outcome: Sendable>: Sendable {
     var outcome: Outcome
+    /// The heads that it raised.
     var heads: [Identifier: Int64]
+    /// The collections whose records it changed, of those that were asked about.
+    var collections: Set<String>
+}
+
+extension RecordSchema {
+    /// The collections whose lists other accounts than the owner read.
+    var sharedCollections: Set<String> {
+        Set(declaredCollections.filter { $0.access != .owner }.map(\.name))
+    }
 }
 
 extension Command {
-    /// The command, which also records the heads that it raises.
-    var recordingHeads: Command<OutcomeWithHeads<Outcome>> {
+    /// Returns the command, which also records the heads that it raises, and which of the
+    /// collections it changes.
+    func recordingHeads(_ watched: Set<String>) -> Command<OutcomeWithHeads<Outcome>> {
         let decide = decide
         var command = Command<OutcomeWithHeads<Outcome>>(
             keys: keys,
@@ -45,13 +56,36 @@ extension Command {
                 where row.head > loaded.balance(row.account)?.head ?? 0 {
                     heads[row.account] = row.head
                 }
+                var collections: Set<String> = []
+                for change in decision.changes {
+                    guard let name = change.collection, watched.contains(name) else { continue }
+                    collections.insert(name)
+                }
                 return Decision(
-                    OutcomeWithHeads(outcome: decision.outcome, heads: heads),
+                    OutcomeWithHeads(
+                        outcome: decision.outcome,
+                        heads: heads,
+                        collections: collections
+                    ),
                     changes: decision.changes
                 )
             }
         )
         command.isLong = isLong
         return command
+    }
+}
+
+extension Change {
+    /// The collection of the record that the change writes or removes; `nil` for other rows.
+    fileprivate var collection: String? {
+        switch self {
+        case .put(.record(let row)): row.name.collection
+        case .delete(.record(let name)): name.collection
+        case .put(.document(let row)) where row.kind == .recordTally:
+            RecordTally.collection(of: row.id)
+        case .delete(.document(.recordTally, id: let id)): RecordTally.collection(of: id)
+        default: nil
+        }
     }
 }

@@ -27,6 +27,7 @@ package struct MemoryAuthority: Sendable {
     package func restore(_ copy: MemoryStorage.Copy) throws(Problem) {
         do { try storage.restore(copy) } catch { throw Problem(error) }
         authority.tokens.restart()
+        authority.lists.anythingChanged()
         let name = SwitchesDocument.name
         let loaded = try load([SwitchesDocument.key(name)])
         authority.switches.restart(with: try loaded.document(SwitchesDocument.self, name)?.numbered)
@@ -305,11 +306,10 @@ package struct MemoryAuthority: Sendable {
     @discardableResult
     private func perform<Outcome>(_ command: Command<Outcome>) throws(Problem) -> Outcome {
         let result: Result<OutcomeWithHeads<Outcome>, Problem>
-        do { result = try storage.performNow(command.recordingHeads) } catch {
-            throw Problem(error)
-        }
+        let recording = command.recordingHeads(authority.sharedCollections)
+        do { result = try storage.performNow(recording) } catch { throw Problem(error) }
         let noted = try result.get()
-        authority.listeners.notify(noted.heads)
+        authority.committed(noted.heads, noted.collections)
         return noted.outcome
     }
 

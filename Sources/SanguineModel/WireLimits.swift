@@ -50,6 +50,10 @@ public enum WireLimits {
     public static let defaultPage = 20
     /// The maximum number of items in a page; larger requests are clamped.
     public static let largestPage = 100
+    /// The largest count of a list; longer lists have at least that many items.
+    public static let countedItems = 1_000
+    /// The maximum size of the text of a search, in bytes.
+    public static let searchedBytes = 128
     /// The maximum number of operations that a balance request may ask about.
     public static let operationsAsked = 100
     /// The number of characters of a record's id.

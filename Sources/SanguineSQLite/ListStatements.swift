@@ -62,12 +62,32 @@ final class ListStatements {
 
     /// Returns a part of the list, as the connection sees it now.
     func records(_ query: RecordQuery) throws(SQLFailure) -> RecordList {
+        var list = try page(query)
+        if query.countLimit > 0 { list.count = try count(query) }
+        return list
+    }
+
+    private func count(_ query: RecordQuery) throws(SQLFailure) -> RecordCount {
+        var whole = query
+        whole.after = nil
+        let path = path(whole)
+        defer { path.reset() }
+        var count = RecordCount(query)
+        while try path.step() {
+            let position = try position(on: path, query)
+            guard query.isWithin(position), count.looksFurther() else { break }
+            count.add(belongs: try belongs(position.id, query))
+        }
+        return count
+    }
+
+    private func page(_ query: RecordQuery) throws(SQLFailure) -> RecordList {
         let path = path(query)
         defer { path.reset() }
         var list = RecordList(query)
         while try path.step() {
-            guard list.looksFurther() else { break }
             let position = try position(on: path, query)
+            guard query.isWithin(position), list.looksFurther() else { break }
             list.add(try row(position.id, query), at: position)
         }
         return list
@@ -82,7 +102,8 @@ final class ListStatements {
         if let (list, key) = query.path {
             statement = key == nil ? byKey(isDescending) : atKey(isDescending)
             statement.bind(list)
-            statement.bind(key?.bytes ?? query.after?.key?.bytes ?? (isDescending ? [255] : []))
+            let start = query.search?.prefix ?? (isDescending ? [255] : [])
+            statement.bind(key?.bytes ?? query.after?.key?.bytes ?? start)
         } else {
             statement = byID(isDescending)
             statement.bind(query.collection)
@@ -100,11 +121,17 @@ final class ListStatements {
         return RecordPosition(IndexKey(bytes: path.bytes(0)), try path.recordID(1))
     }
 
-    private func row(_ id: RecordID, _ query: RecordQuery) throws(SQLFailure) -> RecordRow? {
+    /// Whether a record on the path meets the query's other conditions.
+    private func belongs(_ id: RecordID, _ query: RecordQuery) throws(SQLFailure) -> Bool {
         for needed in query.entriesNeeded(by: id) {
             entry.bind(needed)
-            guard try entry.first({ _ in true }) == true else { return nil }
+            guard try entry.first({ _ in true }) == true else { return false }
         }
+        return true
+    }
+
+    private func row(_ id: RecordID, _ query: RecordQuery) throws(SQLFailure) -> RecordRow? {
+        guard try belongs(id, query) else { return nil }
         let name = RecordName(query.collection, in: query.scope, id)
         guard case .record(let row) = try rows.row(.record(name)), row.deletedAt == nil else {
             return nil

@@ -161,6 +161,15 @@ final class RecordStatements: RecordReader {
         try recordingFailure { () throws(SQLFailure) in try owned.rows(of: account) }
     }
 
+    func document(_ kind: DocumentKind, id: String) throws -> DocumentRow? {
+        try recordingFailure { () throws(SQLFailure) in
+            guard case .document(let row) = try rows.row(.document(kind, id: id)) else {
+                return nil
+            }
+            return row
+        }
+    }
+
     func hasOperation(_ account: Identifier, key: String) throws -> Bool {
         try recordingFailure { () throws(SQLFailure) in
             try rows.row(.operation(account, key: key)) != nil

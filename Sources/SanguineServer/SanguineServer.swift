@@ -133,6 +133,7 @@ public struct SanguineServer: Service {
         )
         (self.registry, self.log, self.logger) = (registry, log, logger)
         registry.expose(storage, log)
+        registry.expose(authority)
         (self.consumption, self.clock, self.delay) = (consumption, clock, delay)
     }
 
@@ -421,7 +422,7 @@ public struct SanguineServer: Service {
         router.add(middleware: frame(counting: gate.addressLimiter))
         let methods = ServedMethods()
         router.add(middleware: methods)
-        HealthRoutes(storage: authority.storage, readiness: readiness).add(to: router)
+        healthRoutes.add(to: router)
         DocumentRoutes(gate: gate).add(to: router)
         let routes = router.group("v1")
         let endpoints = Endpoints(
@@ -447,7 +448,7 @@ public struct SanguineServer: Service {
         router.add(middleware: AdminHosts(settings.http))
         let methods = ServedMethods()
         router.add(middleware: methods)
-        HealthRoutes(storage: authority.storage, readiness: readiness).add(to: router)
+        healthRoutes.add(to: router)
         AdminRoutes(
             authority: authority,
             gate: gate,
@@ -457,6 +458,12 @@ public struct SanguineServer: Service {
         ).add(to: router)
         methods.learn(router)
         return router
+    }
+
+    private var healthRoutes: HealthRoutes {
+        HealthRoutes(storage: authority.storage, readiness: readiness) { [authority] in
+            authority.indexesBuilding
+        }
     }
 
     private var proxies: TrustedProxies { TrustedProxies(settings.http.trustedProxies) }
@@ -515,6 +522,19 @@ extension OpenMetricsRegistry {
         if let log {
             expose("log_dropped_lines") { UInt64(log.dropped) }
         }
+    }
+}
+
+extension OpenMetricsRegistry {
+    /// Exposes the progress of building indexes, and the reads of lists that accounts share.
+    fileprivate func expose(_ authority: Authority) {
+        expose(gauge: "record_indexes_building") { Double(authority.indexesBuilding) }
+        expose("record_index_looks") { authority.indexLooks }
+        expose("record_list_hits") { authority.listCacheCounts.hits }
+        expose("record_list_stale_hits") { authority.listCacheCounts.stale }
+        expose("record_list_misses") { authority.listCacheCounts.misses }
+        expose("record_list_shared") { authority.listCacheCounts.shared }
+        expose(gauge: "record_list_bytes") { Double(authority.listCacheCounts.bytes) }
     }
 }
 

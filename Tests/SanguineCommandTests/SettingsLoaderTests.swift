@@ -164,10 +164,44 @@ struct SettingsLoaderTests {
         )
     }
 
+    @Test func `a collection in the file declares its relations`() async throws {
+        let yaml = """
+            collections:
+              posts:
+                access: everyone
+                owner: author
+              likes:
+                access: everyone
+                owner: author
+                unique: [post+author]
+                search: [note]
+                counts: [post in posts.likes]
+            """
+        let loaded = try await load(yaml: yaml)
+        #expect(
+            loaded.settings.collections == [
+                RecordCollection(
+                    "likes",
+                    access: .everyone,
+                    owner: "author",
+                    unique: [["post", "author"]],
+                    search: ["note"],
+                    counts: [RecordCounter(by: "post", in: "posts", as: "likes")]
+                ),
+                RecordCollection("posts", access: .everyone, owner: "author"),
+            ]
+        )
+        let counts = loaded.effective.first { $0.key == "collections.likes.counts" }
+        #expect(counts?.value == "post in posts.likes")
+    }
+
     @Test(arguments: [
         "Habits:\n    access: owner", "habits:\n    access: nobody",
         "habits:\n    indexes: [a, a]", "habits:\n    colour: red",
         "habits:\n    blobs: [a, a]", "habits:\n    publicBlobs: [a]",
+        "habits:\n    owner: [a, b]", "habits:\n    unique: [a+a]",
+        "habits:\n    search: [a, a]", "habits:\n    counts: [a of b]",
+        "habits:\n    indexes: [a~b]",
     ])
     func `an invalid collection is refused`(text: String) async throws {
         #expect(try await !problems(yaml: "collections:\n  \(text)").isEmpty)

@@ -317,6 +317,15 @@ extension WireFingerprintTests {
                 ListPage(items: [entry], hasMore: true, nextCursor: "c"),
                 #"{"hasMore":true,"items":[\#(entryText)],"nextCursor":"c"}"#
             ),
+            (
+                ListPage(
+                    items: [entry],
+                    nextCursor: "c",
+                    count: ListCount(number: 1_000, isExact: false)
+                ),
+                #"{"count":{"isExact":false,"number":1000},"hasMore":true,"items":["#
+                    + #"\#(entryText)],"nextCursor":"c"}"#
+            ),
         ]
     }
 

@@ -34,6 +34,8 @@ enum LimitTexts {
         ("WireLimits.switchedFunctionTimeout", range(WireLimits.switchedFunctionTimeout)),
         ("WireLimits.defaultPage", count(WireLimits.defaultPage)),
         ("WireLimits.largestPage", count(WireLimits.largestPage)),
+        ("WireLimits.countedItems", count(WireLimits.countedItems)),
+        ("WireLimits.searchedBytes", bytes(WireLimits.searchedBytes)),
         ("WireLimits.operationsAsked", count(WireLimits.operationsAsked)),
         ("WireLimits.recordIdCharacters", range(WireLimits.recordIdCharacters)),
         ("WireLimits.collectionNameCharacters", count(WireLimits.collectionNameCharacters)),
@@ -313,6 +315,7 @@ enum LimitTexts {
                 "AuthoritySettings.schema",
                 settings.schema.declaredCollections.map(\.name).joined(separator: ", ")
             ),
+            ("AuthoritySettings.listCacheBytes", bytes(settings.listCacheBytes)),
             ("AuthoritySettings.recordsPerAccount", count(settings.recordsPerAccount)),
             ("AuthoritySettings.bytesPerAccount", bytes(Int(settings.bytesPerAccount))),
             ("RecordRow.overheadBytes", bytes(Int(RecordRow.overheadBytes))),

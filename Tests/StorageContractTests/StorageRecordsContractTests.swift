@@ -324,3 +324,64 @@ extension RecordID: ExpressibleByStringLiteral {
         self = id
     }
 }
+
+/// The contract of every storage driver for counting lists of records.
+@Suite("Storage contract: counts of records", .bounded)
+struct StorageCountsContractTests {
+    private let owner = Identifier.numbered(1)
+
+    private func store(_ storage: any Storage) async throws {
+        let byDay = IndexList("things", in: owner, by: "day")
+        let byKind = IndexList("things", in: owner, by: "kind")
+        for number in 1...9 {
+            let name = "r\(number)"
+            let day = try #require(IndexKey(number < 6 ? "mon" : "tue"))
+            let kind = try #require(IndexKey(number % 2 == 0 ? "even" : "odd"))
+            try await storage.store(
+                .put(.record(.sample(name, in: owner, of: owner, seq: Int64(number)))),
+                .index(IndexEntry(byDay, day, RecordName.sample(name).id)),
+                .index(IndexEntry(byKind, kind, RecordName.sample(name).id))
+            )
+        }
+    }
+
+    private func query(_ limit: Int, _ change: (inout RecordQuery) -> Void) -> RecordQuery {
+        var query = RecordQuery(of: "things", in: owner, limit: 2)
+        query.countLimit = limit
+        change(&query)
+        return query
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a list is counted from its beginning, up to the limit`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            try await store(storage)
+            let monday = try #require(IndexKey("mon"))
+            let odd = try #require(IndexKey("odd"))
+            func count(_ limit: Int, _ change: (inout RecordQuery) -> Void) async throws -> String {
+                let found = try await storage.records(query(limit, change))
+                guard let count = found.count else { return "none" }
+                return "\(count.isExact ? "" : "at least ")\(count.number)"
+            }
+            let position = RecordPosition(nil, RecordName.sample("r7").id)
+            let counts = [
+                try await count(0) { _ in },
+                try await count(100) { _ in },
+                try await count(100) { $0.after = position },
+                try await count(9) { _ in },
+                try await count(8) { _ in },
+                try await count(100) { $0.conditions = ["day": monday] },
+                try await count(100) { $0.conditions = ["day": monday, "kind": odd] },
+                try await count(100) { query in
+                    query.conditions = ["kind": odd]
+                    query.order = "day"
+                    query.looks = 4
+                },
+            ]
+            let expected = ["none", "9", "9", "9", "at least 8", "5", "3", "at least 2"]
+            #expect(counts == expected)
+        }
+    }
+}

@@ -34,6 +34,8 @@ final class UserRecords: Sendable {
     /// The calls in threads and the index of messages; `nil` in a companion.
     let threads: UserThreads?
     private let carry: Carry
+    /// Receives the names of collections whose records have changed on the server.
+    private let changedOnServer: @Sendable (Set<String>) -> Void
     private let serial = Mutex(())
     private let source = Mutex(Weak())
 
@@ -45,12 +47,14 @@ final class UserRecords: Sendable {
         observers: RecordObservers,
         threads: UserThreads? = nil,
         isMoved: @escaping @Sendable () -> Bool = { false },
-        carry: @escaping Carry = { _, _, _ in }
+        carry: @escaping Carry = { _, _, _ in },
+        changedOnServer: @escaping @Sendable (Set<String>) -> Void = { _ in }
     ) {
         self.outbox = outbox
         self.observers = observers
         self.threads = threads
         self.carry = carry
+        self.changedOnServer = changedOnServer
         self.isMoved = isMoved
         environment = outbox.environment
         unreadable = UnreadableRecords(logger: environment.logger)
@@ -268,6 +272,7 @@ extension UserRecords {
         // Changes other than records do not wait for anything that records wait for.
         apply(system: batch.changes, isReset: batch.isReset, batch.epoch)
         batch.changes.removeAll { $0.collection == Switches.collection }
+        if !hasEnded, batch.since > 0 { changedOnServer(Set(batch.changes.map(\.collection))) }
         return process { [batch] state, base in state.received(batch, over: base) }
     }
 

@@ -142,7 +142,7 @@ extension DecodingError {
     /// Describes where the data differs from the type.
     ///
     /// It contains names of fields but no values of the user's.
-    fileprivate var place: String {
+    var place: String {
         switch self {
         case .keyNotFound(let key, let context):
             "'\((context.codingPath + [key]).memberPath)' is missing"

@@ -39,16 +39,26 @@ final class FeedCacheUpdater: Sendable {
         }
     }
 
+    private let schema: RecordSchema
     private let switches: SwitchBoard?
 
     init(
         balance: BalanceKeeper,
         cacheScope: CacheScope,
         queries: QueryCache,
+        schema: RecordSchema = .standard,
         switches: SwitchBoard? = nil
     ) {
         (self.balance, self.cacheScope, self.queries) = (balance, cacheScope, queries)
-        self.switches = switches
+        (self.schema, self.switches) = (schema, switches)
+    }
+
+    /// Marks the published lists and lookups of collections as stale.
+    func changed(_ collections: Set<String>) {
+        for name in collections.sorted()
+        where schema.collection(name).map({ $0.access != .owner }) ?? false {
+            queries?.invalidate(.dependency(PublishedRecords.dependency(name)))
+        }
     }
 
     /// Applies a change of the balance, a quota or the account, unless a later one was applied.

@@ -83,7 +83,8 @@ final class UserScope: Sendable {
             outbox,
             observers: services.records,
             threads: threads,
-            carry: carrier.apply
+            carry: carrier.apply,
+            changedOnServer: carrier.changed
         )
         let server = configuration.server == nil ? nil : call
         recordMutations = RecordMutationDriver(records, server) { () throws(SanguineError) in
@@ -180,6 +181,7 @@ final class UserScope: Sendable {
             balance: balance,
             cacheScope: cacheScope,
             queries: services.queries,
+            schema: services.configuration.schema,
             switches: services.switches
         )
     }

@@ -81,7 +81,7 @@ extension RecordSchema {
         allCollections.flatMap { collection in
             collection.blobs.compactMap { field in
                 scope(collection, field).map {
-                    IndexList(collection.name, in: $0, by: field.index)
+                    IndexList(collection.name, in: $0, by: StoredIndex.blobs(field.name).name)
                 }
             }
         }

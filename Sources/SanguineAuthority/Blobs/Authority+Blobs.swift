@@ -141,9 +141,7 @@ extension Authority {
         guard let kept = settings.unnamedBlobsKept else { return 0 }
         let horizon = (moment ?? clock.now()) - kept
         let incomplete = incompleteIndexes.all
-        guard !incomplete.contains(where: { BlobField.name(ofIndex: $0.field) != nil }) else {
-            return 0
-        }
+        guard !incomplete.contains(where: StoredIndex.isOfBlobs) else { return 0 }
         let query = FilesQuery(after: blobSweep.rowPosition, limit: limit)
         let rows = try await read { storage throws(StorageError) in
             try await storage.files(query)

@@ -65,7 +65,9 @@ extension DocumentRow {
     var mergeFate: MergeFate {
         switch kind {
         case .verification, .moveCode, .quotaExhaustion: .ends
-        case .event, .removal, .merge, .identityToken, .deviceGrant, .guestCount, .switches: .stays
+        case .event, .removal, .merge, .identityToken, .deviceGrant, .guestCount, .switches,
+            .recordTally:
+            .stays
         case .login, .mail, .purchase, .attempts, .attestation, .threadRemoval,
             .deletedThread:
             .moves

@@ -147,7 +147,7 @@ struct MergePlan {
         try records.moveRecords()
         records.moveBlobs(theirs.blobs, known: own.blobs)
         head = records.head
-        changes += records.changes
+        changes += records.changes + records.tallies.changes
         changes += [.delete(.feed(guest.id)), .put(.feed(records.feed))]
         let conflicts = records.conflicts.sorted {
             RecordKey($0.collection, $0.id) < RecordKey($1.collection, $1.id)

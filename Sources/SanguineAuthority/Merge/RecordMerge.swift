@@ -31,6 +31,8 @@ struct RecordMerge {
     private(set) var blobs = 0
     /// The number of messages in each thread that a message of the same call replaced.
     private var replaced: [RecordID: Int] = [:]
+    /// The numbers of records that refer to others.
+    private(set) var tallies: RecordTallies
     /// The records that both sides have.
     private(set) var conflicts: [MergePreview.Conflict] = []
 
@@ -48,6 +50,7 @@ struct RecordMerge {
         self.head = head
         self.schema = schema
         self.reader = reader
+        tallies = RecordTallies(schema)
     }
 
     /// Moves the records, and removes the guest's tombstones.
@@ -97,8 +100,12 @@ struct RecordMerge {
         }
         let old = new.name == row.name ? nil : try reader.record(new.name)
         var unindexed = entries(of: row, in: collection)
+        if try leaves(row, in: collection) {
+            changes += unindexed.map(Change.unindex) + [.delete(.record(row.name))]
+            return
+        }
         if new.name != row.name { changes.append(.delete(.record(row.name))) }
-        new.value = try placed(row)
+        new.value = try signed(try placed(row), in: collection)
         if let old {
             // A thread that the account has deleted goes on with the guest's messages.
             let isRevived = !old.isLive && Self.ofThreads.contains(row.name.collection)
@@ -111,6 +118,10 @@ struct RecordMerge {
                 )
             )
             count(isKept ? old : row)
+            if let collection {
+                let dropped = (isKept ? old : row).liveFields
+                try tallies.count(collection, from: dropped, to: nil, reader)
+            }
             if let joined = try joined(row, old, isKept: isKept) {
                 new = isKept ? new : old
                 new.value = joined
@@ -128,6 +139,33 @@ struct RecordMerge {
         changes += indexed.map(Change.index)
         feed.count(new, replacing: old)
         records += 1
+    }
+
+    /// Returns the value with the account as its owner, if the collection names it in a member.
+    private func signed(_ value: [UInt8], in collection: RecordCollection?) throws -> [UInt8] {
+        guard let member = collection?.owner,
+            let signed = try? RecordValue(json: Data(value))
+                .setting(member, to: .string(account.description)).json()
+        else { return value }
+        return Array(signed)
+    }
+
+    /// Whether the account has a record that the guest's would repeat, such as a like of the same
+    /// post, so that only the account's remains.
+    private mutating func leaves(
+        _ row: RecordRow,
+        in collection: RecordCollection?
+    ) throws -> Bool {
+        guard let collection, !collection.unique.isEmpty else { return false }
+        var signed = row
+        signed.owner = account
+        signed.value = try self.signed(row.value, in: collection)
+        let own = entries(of: signed, in: collection).filter { StoredIndex.isUnique($0.list) }
+        let holders = try own.flatMap { try reader.ids(in: $0.list, at: $0.key, limit: 2) }
+        guard holders.contains(where: { $0 != row.name.id }) else { return false }
+        try tallies.count(collection, from: row.liveFields, to: nil, reader)
+        tallies.remove(row.name.id, of: collection.name)
+        return true
     }
 
     /// Returns the value of a record of the guest, with a place behind the account's messages if it
@@ -206,7 +244,7 @@ struct RecordMerge {
         of row: RecordRow,
         in collection: RecordCollection?
     ) -> Set<IndexEntry> {
-        guard let collection, !collection.allIndexes.isEmpty else { return [] }
+        guard let collection, !collection.storedIndexes.isEmpty else { return [] }
         let fields = (try? RecordValue(json: Data(row.value)).fields()) ?? [:]
         return collection.entries(of: row.name.id, owner: row.owner, fields)
     }

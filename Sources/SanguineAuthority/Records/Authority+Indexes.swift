@@ -3,15 +3,30 @@ import Synchronization
 
 /// The indexes that do not contain all records yet.
 ///
-/// Mutable state: `names`, guarded by its mutex. A name that has left the set never returns while
-/// the process runs.
+/// Mutable state: `names` and `examined`, each guarded by its mutex. A name that has left the set
+/// never returns while the process runs.
 final class IncompleteIndexes: Sendable {
     private let names = Mutex<Set<IndexName>>([])
+    private let examined = Mutex<UInt64>(0)
 
     var all: Set<IndexName> {
         get { names.withLock { $0 } }
         set { names.withLock { $0 = newValue } }
     }
+
+    /// The number of records and entries that were examined since the process started.
+    var looks: UInt64 { examined.withLock { $0 } }
+
+    func looked(at count: Int) { examined.withLock { $0 += UInt64(count) } }
+}
+
+extension Authority {
+    /// The number of indexes that do not contain all records yet.
+    package var indexesBuilding: Int { incompleteIndexes.all.count }
+
+    /// The number of records and index entries that building indexes has examined since the process
+    /// started.
+    package var indexLooks: UInt64 { incompleteIndexes.looks }
 }
 
 extension Authority {
@@ -36,6 +51,7 @@ extension Authority {
         unreadable: ([RecordName]) -> Void = { _ in }
     ) async throws(Problem) -> [IndexName] {
         let step = try await perform(IndexCommands(schema: settings.schema).step())
+        incompleteIndexes.looked(at: step.looked)
         recordHeads(step.row)
         if !step.unreadable.isEmpty { unreadable(step.unreadable) }
         return step.row.builds.filter { $0.stage != .complete }.map(\.name)

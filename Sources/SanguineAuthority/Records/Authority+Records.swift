@@ -11,26 +11,39 @@ extension Authority {
         public var conditions: [String: JSONValue]
         /// The indexed member to order by, with a `-` prefix for descending; `nil` orders by id.
         public var order: String?
+        /// The member to search and the beginning of its text, regardless of case and accents;
+        /// `nil` for no search.
+        ///
+        /// The records are in the order of the text. At most ``WireLimits/searchedBytes``.
+        public var search: [String: String]
         /// The number of records; clamped to 1 to ``WireLimits/largestPage``.
         ///
         /// Default: 20.
         public var limit: Int?
         /// `nextCursor` of the previous page, or `nil` for the first.
         public var cursor: String?
+        /// Whether to count the records of the whole list, up to ``WireLimits/countedItems``.
+        ///
+        /// Default: no.
+        public var counts: Bool
 
         /// Creates the request.
         public init(
             ids: [RecordID]? = nil,
             where conditions: [String: JSONValue] = [:],
             order: String? = nil,
+            search: [String: String] = [:],
             limit: Int? = nil,
-            cursor: String? = nil
+            cursor: String? = nil,
+            counts: Bool = false
         ) {
             self.ids = ids
             self.conditions = conditions
             self.order = order
+            self.search = search
             self.limit = limit
             self.cursor = cursor
+            self.counts = counts
         }
     }
 
@@ -40,8 +53,8 @@ extension Authority {
     /// or few of those examined meet the conditions.
     ///
     /// - Throws: `not_found` for a collection that is not declared, `malformed_request` for members
-    ///   without an index, too many ids, or a cursor of another list or account, `overloaded` while
-    ///   a needed index is being built.
+    ///   without an index, too many ids, a count of ids or of the messages of a thread, or a cursor
+    ///   of another list or account, `overloaded` while a needed index is being built.
     public func records(
         in name: String,
         for account: Identifier,
@@ -53,15 +66,7 @@ extension Authority {
         if let ids = request.ids {
             return try await records(ids, request, collection, in: scope)
         }
-        var query = RecordQuery(
-            of: name,
-            in: scope,
-            limit: min(max(1, request.limit ?? WireLimits.defaultPage), WireLimits.largestPage),
-            bytes: Self.pageBytes,
-            looks: Self.looksPerPage
-        )
-        try query.apply(request, collection)
-        try checkIndexes(of: query)
+        var query = try query(request, collection, in: scope)
         let list = query.name
         var thread: String?
         if query.isOfThread, let id = request.conditions[ChatMessage.byThread.field]?.string {
@@ -72,6 +77,10 @@ extension Authority {
         if let text = request.cursor {
             query.after = try cursors.recordPosition(text, list: list, account: account)
         }
+        if request.counts {
+            guard thread == nil else { throw .uncountable }
+            query.countLimit = WireLimits.countedItems
+        }
         let asked = query
         let found = try await read { storage throws(StorageError) in
             try await storage.records(asked)
@@ -79,11 +88,77 @@ extension Authority {
         var items: [RecordChange] = []
         let own = thread.map { id in found.records.prefix { ThreadHistory.thread(of: $0) == id } }
         for row in own ?? found.records[...] { items.append(try row.asItem()) }
+        items = try await counted(items, of: name)
         var next: String?
         if let last = found.next, items.count == found.records.count {
             next = try cursors.text(last, list: list, account: account)
         }
-        return ListPage(items: items, hasMore: next != nil, nextCursor: next)
+        return ListPage(
+            items: items,
+            hasMore: next != nil,
+            nextCursor: next,
+            count: found.count.map { ListCount(number: $0.number, isExact: $0.isExact) }
+        )
+    }
+
+    /// Returns the query for a list, without its cursor.
+    private func query(
+        _ request: RecordsRequest,
+        _ collection: RecordCollection,
+        in scope: Identifier?
+    ) throws(Problem) -> RecordQuery {
+        var query = RecordQuery(
+            of: collection.name,
+            in: scope,
+            limit: min(max(1, request.limit ?? WireLimits.defaultPage), WireLimits.largestPage),
+            bytes: Self.pageBytes,
+            looks: Self.looksPerPage
+        )
+        try query.apply(request, collection)
+        try checkIndexes(of: query)
+        return query
+    }
+
+    /// Returns a page of a list that everyone may read as JSON, with its entity tag; `nil` for
+    /// other lists.
+    ///
+    /// The items are shared with other accounts. The page contains all changes that were
+    /// acknowledged to the account before; changes of others may be missing for a few seconds.
+    ///
+    /// - Throws: see ``records(in:for:_:)``.
+    func sharedRecords(
+        in name: String,
+        for account: Identifier,
+        _ request: RecordsRequest,
+        fields: Set<String>?
+    ) async throws(Problem) -> (body: [UInt8], tag: String)? {
+        let collection = try collection(name)
+        guard collection.access == .everyone, request.ids == nil else { return nil }
+        var query = try query(request, collection, in: nil)
+        let list = query.name
+        if let text = request.cursor {
+            query.after = try cursors.recordPosition(text, list: list, account: account)
+        }
+        if request.counts { query.countLimit = WireLimits.countedItems }
+        let key = SharedPageKey(query: query, fields: fields)
+        let page = try await lists.page(key, for: account) { [self] in await read(key) }
+        var cursor: String?
+        if let next = page.next { cursor = try cursors.text(next, list: list, account: account) }
+        return (page.body(cursor: cursor), page.tag(cursor: cursor))
+    }
+
+    private func read(_ key: SharedPageKey) async -> Result<SharedPage, Problem> {
+        do throws(Problem) {
+            let found = try await read { storage throws(StorageError) in
+                try await storage.records(key.query)
+            }
+            var items: [RecordChange] = []
+            for row in found.records { items.append(try row.asItem()) }
+            items = try await counted(items, of: key.query.collection)
+            return .success(SharedPage(items, found, fields: key.fields))
+        } catch {
+            return .failure(error)
+        }
     }
 
     /// Returns one record that the account may read.
@@ -101,7 +176,8 @@ extension Authority {
             try await storage.load([.record(key)])
         }
         guard let row = loaded.record(key), row.isLive else { throw .noRecord }
-        return try row.asItem()
+        let items = try await counted([try row.asItem()], of: name)
+        return items[0]
     }
 
     private func records(
@@ -111,11 +187,14 @@ extension Authority {
         in scope: Identifier?
     ) async throws(Problem) -> ListPage<RecordChange> {
         guard ids.count <= WireLimits.largestPage, request.conditions.isEmpty,
-            request.order == nil, request.cursor == nil
+            request.order == nil, request.cursor == nil, !request.counts, request.search.isEmpty
         else {
             throw Problem(
                 .malformedRequest,
-                "Send at most \(WireLimits.largestPage) 'ids', without conditions, order or cursor."
+                """
+                Send at most \(WireLimits.largestPage) 'ids', without conditions, search, order, \
+                cursor or count.
+                """
             )
         }
         let names = ids.map { RecordName(collection.name, in: scope, $0) }
@@ -126,7 +205,7 @@ extension Authority {
         for name in names {
             if let row = loaded.record(name), row.isLive { items.append(try row.asItem()) }
         }
-        return ListPage(items: items)
+        return ListPage(items: try await counted(items, of: collection.name))
     }
 
     /// Checks that the indexes of a query contain all records.
@@ -135,7 +214,8 @@ extension Authority {
     func checkIndexes(of query: RecordQuery) throws(Problem) {
         let incomplete = incompleteIndexes.all
         guard !incomplete.isEmpty else { return }
-        for field in Set(query.conditions.keys).union([query.order].compactMap(\.self)).sorted() {
+        let lists = [query.order, query.search?.list].compactMap(\.self)
+        for field in Set(query.conditions.keys).union(lists).sorted() {
             let index = IndexName(collection: query.collection, field: field)
             guard !incomplete.contains(index) else { throw .incomplete(index) }
         }
@@ -159,6 +239,7 @@ extension RecordQuery {
         _ collection: RecordCollection
     ) throws(Problem) {
         var fields = Array(request.conditions.keys)
+        try applySearch(request, collection)
         if let order = request.order {
             isDescending = order.utf8.first == UInt8(ascii: "-")
             let field = isDescending ? String(Substring(order.utf8.dropFirst())) : order
@@ -183,11 +264,35 @@ extension RecordQuery {
         }
     }
 
+    private mutating func applySearch(
+        _ request: Authority.RecordsRequest,
+        _ collection: RecordCollection
+    ) throws(Problem) {
+        guard let (field, text) = request.search.first else { return }
+        guard request.search.count == 1, request.order == nil else {
+            throw Problem(.malformedRequest, "Search by one member, without an order.")
+        }
+        guard collection.search.contains(where: { $0.hasBytes(of: field) }) else {
+            let known = collection.search.joined(separator: "', '")
+            throw Problem(.malformedRequest, "Search only by declared members: '\(known)'.")
+        }
+        let folded = text.folded
+        guard !folded.isEmpty, folded.utf8.count <= WireLimits.searchedBytes else {
+            throw Problem(
+                .malformedRequest,
+                "Search by text of 1 to \(WireLimits.searchedBytes) bytes."
+            )
+        }
+        // The key of a string begins with its kind.
+        search = Search(in: StoredIndex.search(field).name, for: [5] + folded.utf8)
+    }
+
     /// The string that binds a cursor to the list.
     fileprivate var name: String {
         let conditions = conditions.sorted { $0.key < $1.key }
             .map { "\($0.key)=\(Base64URL.encode($0.value.bytes))" }
-        let parts = [collection, order ?? "", "\(isDescending)"] + conditions
+        let searched = search.map { ["\($0.list)^\(Base64URL.encode($0.prefix))"] } ?? []
+        let parts = [collection, order ?? "", "\(isDescending)"] + conditions + searched
         let digest = Fingerprint("records", parts.joined(separator: " ")).bytes.prefix(12)
         return "records.\(Base64URL.encode(digest))"
     }
@@ -237,13 +342,23 @@ extension CursorSeal {
 
 extension RecordRow {
     /// Returns the record as it appears in lists.
+    ///
+    /// The number of a record that others may read would tell them how much its owner does.
     fileprivate func asItem() throws(Problem) -> RecordChange {
         guard let value = try? JSONValue(stored: value) else { throw .unreadableRecord }
-        return RecordChange(collection: name.collection, id: name.id, seq: seq, value: value)
+        let number = name.scope == nil ? 0 : seq
+        return RecordChange(collection: name.collection, id: name.id, seq: number, value: value)
     }
 }
 
 extension Problem {
+    fileprivate static var uncountable: Problem {
+        Problem(
+            .malformedRequest,
+            "Leave 'count' out: the thread itself has its number of messages."
+        )
+    }
+
     fileprivate static var noRecord: Problem {
         Problem(.notFound, "Use the id of a record that this account may read.")
     }

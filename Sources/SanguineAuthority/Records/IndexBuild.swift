@@ -108,6 +108,8 @@ struct IndexCommands: Sendable {
         var row: IndexesRow
         /// Records that are not JSON objects, which were added as records without members.
         var unreadable: [RecordName] = []
+        /// The number of records and entries that it examined.
+        var looked = 0
     }
 
     /// Compares the stored indexes with the declarations, and performs a part of the work.
@@ -119,6 +121,7 @@ struct IndexCommands: Sendable {
             var row = reconciled(stored)
             var changes: [Change] = []
             var unreadable: [RecordName] = []
+            var looked = 0
             do {
                 var left = looks
                 while left > 0, let next = row.builds.firstIndex(where: { $0.stage != .complete }) {
@@ -130,6 +133,7 @@ struct IndexCommands: Sendable {
                         &unreadable
                     )
                     left -= max(1, done)
+                    looked += done
                     let build = row.builds[next]
                     if build.stage == .building, !isDeclared(build.name) {
                         row.builds.remove(at: next)
@@ -138,7 +142,7 @@ struct IndexCommands: Sendable {
             } catch {
                 throw Problem(.internalFault, "Check the server's log: an index was not built.")
             }
-            let step = Step(row: row, unreadable: unreadable)
+            let step = Step(row: row, unreadable: unreadable, looked: looked)
             guard row != stored else { return Decision(step) }
             return Decision(step, changes: changes + [.put(.indexes(row))])
         }
@@ -148,15 +152,16 @@ struct IndexCommands: Sendable {
     var declared: Set<IndexName> {
         var names: Set<IndexName> = []
         for collection in schema.allCollections {
-            for field in collection.allIndexes {
-                names.insert(IndexName(collection: collection.name, field: field))
+            for index in collection.storedIndexes {
+                names.insert(IndexName(collection: collection.name, field: index.name))
             }
         }
         return names
     }
 
     private func isDeclared(_ name: IndexName) -> Bool {
-        schema.collection(name.collection)?.allIndexes.contains(name.field) ?? false
+        schema.collection(name.collection)?.storedIndexes.contains { $0.name == name.field }
+            ?? false
     }
 
     private func reconciled(_ stored: IndexesRow) -> IndexesRow {

@@ -65,6 +65,25 @@ struct PushSource: RecordSource {
         return false
     }
 
+    /// Returns the stored records that have an entry of a unique group, at most 100.
+    ///
+    /// Records that are older than the declaration may repeat an entry.
+    func holders(of entry: IndexEntry) throws -> [RecordID] {
+        let index = IndexName(collection: entry.list.collection, field: entry.list.field)
+        guard !incomplete.contains(index) else { throw IncompleteIndex(name: index) }
+        return try reader.ids(in: entry.list, at: entry.key, limit: 100)
+    }
+
+    /// Counts a changed record; `nil` is a missing one.
+    func count(
+        _ collection: RecordCollection,
+        from old: RecordFields?,
+        to new: RecordFields?,
+        in tallies: inout RecordTallies
+    ) throws {
+        try tallies.count(collection, from: old, to: new, reader)
+    }
+
     /// Adds a change of an operation.
     mutating func set(_ row: RecordRow) { changed[row.name] = row }
 

@@ -10,6 +10,10 @@ public struct RecordQuery: Hashable, Sendable {
     public var conditions: [String: IndexKey]
     /// The indexed member to order by; `nil` orders by id.
     public var order: String?
+    /// The list to follow and the beginning of its keys, for a search; `nil` for none.
+    ///
+    /// It replaces ``order``. Default: `nil`.
+    public var search: Search?
     /// Whether the order is descending, by value and then by id.
     public var isDescending: Bool
     /// The position after which the list continues; `nil` for the beginning.
@@ -20,6 +24,10 @@ public struct RecordQuery: Hashable, Sendable {
     public var bytes: Int
     /// The maximum number of records to examine, so that a rare value does not make a list slow.
     public var looks: Int
+    /// The largest count of the records of the whole list; 0 to count none.
+    ///
+    /// Default: 0.
+    public var countLimit = 0
 
     /// Creates the query.
     public init(
@@ -44,9 +52,31 @@ public struct RecordQuery: Hashable, Sendable {
         self.looks = looks
     }
 
+    /// A search for keys that begin with the same bytes.
+    public struct Search: Hashable, Sendable {
+        /// The name of the list.
+        public var list: String
+        /// The bytes with which keys begin.
+        public var prefix: [UInt8]
+
+        /// Creates a search.
+        public init(in list: String, for prefix: [UInt8]) {
+            self.list = list
+            self.prefix = prefix
+        }
+    }
+
+    /// Whether a position on the path belongs to the search; the positions after the first that
+    /// does not are not examined.
+    public func isWithin(_ position: RecordPosition) -> Bool {
+        guard let search else { return true }
+        return position.key?.bytes.starts(with: search.prefix) ?? false
+    }
+
     /// The index that a driver follows, with the only key to read if there is one; `nil` to follow
     /// the ids of the collection.
     public var path: (list: IndexList, key: IndexKey?)? {
+        if let search { return (IndexList(collection, in: scope, by: search.list), nil) }
         guard let field = order ?? conditions.keys.min() else { return nil }
         return (IndexList(collection, in: scope, by: field), conditions[field])
     }
@@ -88,6 +118,8 @@ public struct RecordList: Hashable, Sendable {
     public private(set) var records: [RecordRow] = []
     /// The last position examined if there is more to examine; `nil` otherwise.
     public private(set) var next: RecordPosition?
+    /// The number of records of the whole list, if the query counts them.
+    public var count: RecordCount?
 
     private let limit: Int
     private let bytes: Int
@@ -120,5 +152,35 @@ public struct RecordList: Hashable, Sendable {
         guard let row else { return }
         records.append(row)
         taken += row.value.count
+    }
+}
+
+/// Counts the records of a list, up to a limit.
+public struct RecordCount: Hashable, Sendable {
+    /// The number of records found.
+    public private(set) var number = 0
+    /// Whether there are exactly that many; otherwise, at least.
+    public private(set) var isExact = true
+
+    private let limit: Int
+    private let looks: Int
+    private var looked = 0
+
+    /// Starts counting at 0.
+    public init(_ query: RecordQuery) {
+        limit = query.countLimit
+        looks = max(1, query.looks)
+    }
+
+    /// Returns whether to examine the next record on the path; if not, the count is complete.
+    public mutating func looksFurther() -> Bool {
+        isExact = number < limit && looked < looks
+        return isExact
+    }
+
+    /// Adds an examined record, which may not belong to the list.
+    public mutating func add(belongs: Bool) {
+        looked += 1
+        number += belongs ? 1 : 0
     }
 }

@@ -67,6 +67,11 @@ public protocol RecordReader {
     /// - Throws: see ``record(_:)``.
     func ownedRows(of account: Identifier) throws -> OwnedRows
 
+    /// Returns a document; `nil` if there is none.
+    ///
+    /// - Throws: see ``record(_:)``.
+    func document(_ kind: DocumentKind, id: String) throws -> DocumentRow?
+
     /// Returns whether an account has used the idempotency key.
     ///
     /// - Throws: see ``record(_:)``.

@@ -128,6 +128,9 @@ struct PushDraft {
     private let now: Timestamp
     /// Whether the running changes are made by the user, or by a function.
     private var isByUser = true
+    private var tallies: RecordTallies
+    /// The entries of unique groups that were added and removed so far.
+    private var uniques: (added: Set<IndexEntry>, removed: Set<IndexEntry>) = ([], [])
 
     init(
         balance: BalanceRow,
@@ -141,6 +144,7 @@ struct PushDraft {
         self.source = source
         self.settings = settings
         self.now = now
+        tallies = RecordTallies(settings.schema)
     }
 
     /// The number of the account's threads.
@@ -148,7 +152,8 @@ struct PushDraft {
 
     /// The changes to store, in order.
     var changes: [Change] {
-        changed > 0 ? stored + [.put(.feed(feed)), .put(.balance(balance))] : stored
+        changed > 0
+            ? stored + tallies.changes + [.put(.feed(feed)), .put(.balance(balance))] : stored
     }
 
     /// Changes records without an operation; `nil` deletes.
@@ -339,6 +344,8 @@ struct PushDraft {
         let value: [UInt8]?
         let unindexed: Set<IndexEntry>
         let indexed: Set<IndexEntry>
+        /// The members before and afterwards, if the collection counts in others.
+        var counted: (old: RecordFields?, new: RecordFields?)?
     }
 
     private func edits(of operation: PushBatch.Operation) -> Result<[Edit], any Error> {
@@ -362,7 +369,34 @@ struct PushDraft {
             if let edit = try edit(key, to: value) { edits.append(edit) }
         }
         if !isUnlimited { try checkRoom(for: edits) }
+        try checkUnique(edits)
         return edits
+    }
+
+    /// Refuses edits that would repeat the values of a unique group.
+    private func checkUnique(_ edits: [Edit]) throws {
+        let removed = edits.reduce(into: uniques.removed) { $0.formUnion($1.unindexed) }
+        var added = uniques.added.subtracting(removed)
+        for edit in edits {
+            for entry in edit.indexed where StoredIndex.isUnique(entry.list) {
+                var holders = try source.holders(of: entry).map {
+                    IndexEntry(entry.list, entry.key, $0)
+                }
+                holders.removeAll { removed.contains($0) && !added.contains($0) }
+                let others = holders + added.filter { $0.list == entry.list && $0.key == entry.key }
+                guard others.allSatisfy({ $0.id == entry.id }) else {
+                    let members = entry.list.field.prefix { $0 != "~" }
+                    throw Refusal(
+                        .recordExists,
+                        """
+                        Use the record of '\(entry.list.collection)' with the same \
+                        '\(members)': there may be only one.
+                        """
+                    )
+                }
+                added.insert(entry)
+            }
+        }
     }
 
     /// Only growth is refused, so deletions always succeed.
@@ -400,33 +434,60 @@ struct PushDraft {
         }
         var unindexed: Set<IndexEntry> = []
         var oldFields: RecordFields = [:]
-        if let old, old.isLive {
+        if let live = old?.liveFields {
             // A record that is not JSON was indexed without members, and can only be deleted.
-            oldFields = (try? RecordValue(json: Data(old.value)).fields()) ?? [:]
+            oldFields = live
             unindexed = collection.entries(of: key.id, owner: balance.account, oldFields)
         }
         guard let value else {
             guard old?.isLive == true else { return nil }
-            return Edit(name: name, old: old, value: nil, unindexed: unindexed, indexed: [])
+            var edit = Edit(name: name, old: old, value: nil, unindexed: unindexed, indexed: [])
+            if !collection.counts.isEmpty { edit.counted = (oldFields, nil) }
+            return edit
         }
         // `createdAt` is not the writer's, so it cannot choose a position in others' lists.
         let createdAt = old?.isLive == true ? old?.createdAt ?? now : now
         let (json, fields) = try Self.checked(
             key,
             value,
-            createdAt: collection.isStamped ? createdAt : nil
+            createdAt: collection.isStamped ? createdAt : nil,
+            owner: collection.owner.map { ($0, balance.account) }
         )
         if let old, old.isLive, old.value == json { return nil }
         // The server checked the files of its own records before.
         if isByUser { try checkFiles(fields, over: oldFields, in: collection) }
         let indexed = collection.entries(of: key.id, owner: balance.account, fields)
-        return Edit(
+        var edit = Edit(
             name: name,
             old: old,
             value: json,
             unindexed: unindexed.subtracting(indexed),
             indexed: indexed.subtracting(unindexed)
         )
+        if !collection.counts.isEmpty {
+            let before = old?.isLive == true ? oldFields : nil
+            edit.counted = (before, fields)
+            try checkTargets(of: collection, from: before, to: fields)
+        }
+        return edit
+    }
+
+    /// Refuses a record that refers to a missing one in which it would be counted.
+    private func checkTargets(
+        of collection: RecordCollection,
+        from old: RecordFields?,
+        to new: RecordFields
+    ) throws {
+        for counter in collection.counts {
+            guard let id = counter.target(new), id != counter.target(old) else { continue }
+            let name = RecordName(counter.collection, in: nil, id)
+            guard try source.row(name)?.isLive == true else {
+                throw Refusal(
+                    .notFound,
+                    "Set '\(counter.by)' to the id of a record of '\(counter.collection)'."
+                )
+            }
+        }
     }
 
     /// Refuses a record that names a file which its writer may not read: otherwise the hash of a
@@ -465,13 +526,18 @@ struct PushDraft {
     private static func checked(
         _ key: RecordKey,
         _ value: RecordValue,
-        createdAt: Timestamp?
+        createdAt: Timestamp?,
+        owner: (member: String, account: Identifier)?
     ) throws -> ([UInt8], RecordFields) {
         let fields: RecordFields
         let json: [UInt8]
         do {
             var value = value
             if let createdAt { value = try value.setting("createdAt", to: createdAt.json) }
+            // Nor is the owner: no account can write in another one's name.
+            if let owner {
+                value = try value.setting(owner.member, to: .string(owner.account.description))
+            }
             fields = try value.fields()
             json = Array(try value.json())
         } catch {
@@ -515,6 +581,26 @@ struct PushDraft {
             stored += edit.indexed.map(Change.index)
             changed += 1
             if isByUser, edit.value == nil { forget(edit.name) }
+            recordRelations(edit)
+        }
+    }
+
+    /// Updates the tallies and the unique entries after an edit.
+    private mutating func recordRelations(_ edit: Edit) {
+        let name = edit.name
+        if let (old, new) = edit.counted, let collection = source.schema.collection(name.collection)
+        {
+            // If the storage fails, it aborts the command.
+            try? source.count(collection, from: old, to: new, in: &tallies)
+        }
+        if edit.value == nil { tallies.remove(name.id, of: name.collection) }
+        for entry in edit.unindexed where StoredIndex.isUnique(entry.list) {
+            uniques.added.remove(entry)
+            uniques.removed.insert(entry)
+        }
+        for entry in edit.indexed where StoredIndex.isUnique(entry.list) {
+            uniques.removed.remove(entry)
+            uniques.added.insert(entry)
         }
     }
 }
@@ -522,6 +608,11 @@ struct PushDraft {
 extension RecordRow {
     /// Whether the record is not deleted.
     var isLive: Bool { deletedAt == nil }
+
+    /// The members; `nil` for a deleted record, none for one that is not JSON.
+    var liveFields: RecordFields? {
+        isLive ? (try? RecordValue(json: Data(value)).fields()) ?? [:] : nil
+    }
 }
 
 extension OperationRow {

@@ -130,16 +130,18 @@ struct RemovalCommands: Sendable {
         let keys =
             [Removal.key(open), .balance(account), .feed(account)]
             + records.map { Key.record($0.name) }
-        var command = Command<Void>(keys: keys) { loaded throws(Problem) in
+        var command = Command<Void>(keys: keys) { loaded, reader throws(Problem) in
             guard var removal = try loaded.document(Removal.self, open),
                 var balance = loaded.balance(account)
             else { return Decision(()) }
             var changes: [Change] = []
+            var tallies = RecordTallies(settings.schema)
             var feed = loaded.feed(account) ?? FeedRow(account: account)
             for name in records.map(\.name) {
                 guard var row = loaded.record(name), row.owner == account else { continue }
                 guard row.isLive || name.scope != nil else { continue }
                 changes += index(of: row).map(Change.unindex)
+                uncount(row, in: &tallies, reader)
                 feed.bytes = max(0, feed.bytes - row.storedBytes)
                 if row.isLive {
                     feed.records = max(0, feed.records - 1)
@@ -163,11 +165,25 @@ struct RemovalCommands: Sendable {
             guard !changes.isEmpty else { return Decision(()) }
             return Decision(
                 (),
-                changes: changes + [.put(.feed(feed)), .put(.balance(balance)), .put(removal)]
+                changes: changes + tallies.changes
+                    + [.put(.feed(feed)), .put(.balance(balance)), .put(removal)]
             )
         }
         command.isLong = true
         return command
+    }
+
+    private func uncount(
+        _ row: RecordRow,
+        in tallies: inout RecordTallies,
+        _ reader: any RecordReader
+    ) {
+        guard row.isLive else { return }
+        if let collection = settings.schema.collection(row.name.collection) {
+            // If the storage fails, it aborts the command.
+            try? tallies.count(collection, from: row.liveFields, to: nil, reader)
+        }
+        tallies.remove(row.name.id, of: row.name.collection)
     }
 
     private func index(of row: RecordRow) -> Set<IndexEntry> {

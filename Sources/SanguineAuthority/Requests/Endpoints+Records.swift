@@ -93,6 +93,14 @@ extension Endpoints {
         let query = try WireListQuery(request.query)
         let asked = try Self.recordsRequest(request.query, query)
         let identity = try await admission.read(request)
+        if let shared = try await authority.sharedRecords(
+            in: request.parameter("name") ?? "",
+            for: identity.account,
+            asked,
+            fields: query.fields
+        ) {
+            return .read(shared.body, tag: shared.tag, isPersonal: true, to: request)
+        }
         let page = try await authority.records(
             in: request.parameter("name") ?? "",
             for: identity.account,
@@ -101,7 +109,12 @@ extension Endpoints {
         guard let fields = query.fields else { return .read(page, to: request) }
         let items = page.items.map { $0.keeping(fields) }
         return .read(
-            ListPage(items: items, hasMore: page.hasMore, nextCursor: page.nextCursor),
+            ListPage(
+                items: items,
+                hasMore: page.hasMore,
+                nextCursor: page.nextCursor,
+                count: page.count
+            ),
             to: request
         )
     }
@@ -119,10 +132,17 @@ extension Endpoints {
             case "order":
                 guard text.isMemberName else { throw Problem(.malformedRequest, indexHint) }
                 asked.order = text
+            case "count":
+                guard let counts = Bool(text) else {
+                    throw Problem(.malformedRequest, "Set 'count' to true or false.")
+                }
+                asked.counts = counts
             case "ids":
                 // Invalid ids match no records.
                 asked.ids = text.utf8.split(separator: UInt8(ascii: ","))
                     .compactMap { RecordID(Substring($0)) }
+            case _ where name.utf8.starts(with: "prefix.".utf8):
+                asked.search[String(name.dropFirst(7))] = text
             default:
                 guard name.utf8.starts(with: "where.".utf8) else { continue }
                 guard name.isMemberName else { throw Problem(.malformedRequest, indexHint) }
@@ -156,19 +176,29 @@ extension Endpoints {
             throw Problem(.notFound, "Use the id of a record that this account may read.")
         }
         let name = request.parameter("name") ?? ""
-        return .read(try await authority.record(id, in: name, for: identity.account), to: request)
+        let record = try await authority.record(id, in: name, for: identity.account)
+        guard let fields = WireListQuery.fields(request.query) else {
+            return .read(record, to: request)
+        }
+        return .read(record.keeping(fields), to: request)
     }
 }
 
 extension RecordChange {
     /// Returns the requested members of the change and of its value.
     ///
-    /// A name of a member of the change selects that member; other names select members of the
-    /// value. If no member of the change is named, all of them are returned.
-    fileprivate func keeping(_ fields: Set<String>) -> JSONValue {
-        let own = ["collection", "id", "seq", "deleted", "value"]
-        let named = fields.intersection(own)
-        let inside = fields.subtracting(own)
+    /// A name of a member of the change selects that member; other names, and those that follow
+    /// `value.`, select members of the value. If no member of the change is named, all of them are
+    /// returned.
+    func keeping(_ fields: Set<String>) -> JSONValue {
+        let named = fields.intersection(Self.memberNames)
+        let prefix = "value."
+        let inside = Set(
+            fields.subtracting(Self.memberNames).map { name in
+                name.utf8.starts(with: prefix.utf8)
+                    ? String(Substring(name.utf8.dropFirst(prefix.utf8.count))) : name
+            }
+        )
         var members: [String: JSONValue] = [
             "collection": .string(collection), "id": .string(id.text), "seq": .integer(seq),
             "deleted": .bool(deleted), "value": value ?? .null,

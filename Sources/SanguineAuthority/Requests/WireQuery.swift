@@ -67,11 +67,15 @@ struct WireListQuery: Sendable {
         limit = try query.number("limit", from: 1).map { Int(clamping: $0) }
         cursor = query["cursor"]
         if let cursor { try CursorSeal.checkForm(cursor) }
-        let names = query["fields"].map { text in
-            let names = text.utf8.split(separator: UInt8(ascii: ",")).map { String(Substring($0)) }
-            return Set(names.filter(\.isMemberName))  // No member has such a name.
-        }
-        fields = names?.isEmpty == false ? names : nil
+        fields = Self.fields(query)
+    }
+
+    /// Returns the members that `fields` selects, or `nil` for all.
+    static func fields(_ query: WireQuery) -> Set<String>? {
+        guard let text = query["fields"] else { return nil }
+        let names = text.utf8.split(separator: UInt8(ascii: ",")).map { String(Substring($0)) }
+        let usable = Set(names.filter(\.isMemberName))  // No member has another name.
+        return usable.isEmpty ? nil : usable
     }
 
     /// Creates the response for a page, with the requested members of its items.

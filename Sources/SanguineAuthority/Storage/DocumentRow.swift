@@ -37,6 +37,8 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case deletedThread = "deleted_thread"
     /// The switches that all apps receive.
     case switches
+    /// The number of records that refer to a record.
+    case recordTally = "record_tally"
 }
 
 /// A row that is found by its kind and name, and stored as JSON.

@@ -58,6 +58,11 @@ struct MemoryReader: RecordReader {
         return owned
     }
 
+    func document(_ kind: DocumentKind, id: String) -> DocumentRow? {
+        guard case .document(let row)? = rows[.document(kind, id: id)] else { return nil }
+        return row
+    }
+
     func hasOperation(_ account: Identifier, key: String) -> Bool {
         rows[.operation(account, key: key)] != nil
     }

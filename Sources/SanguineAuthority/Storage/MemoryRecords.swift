@@ -59,6 +59,8 @@ struct MemoryRecords: RecordReader {
 
     func ownedRows(of account: Identifier) -> OwnedRows { OwnedRows() }
 
+    func document(_ kind: DocumentKind, id: String) -> DocumentRow? { nil }
+
     func hasOperation(_ account: Identifier, key: String) -> Bool { false }
 
     func hasBlob(_ account: Identifier, _ id: BlobID) -> Bool { false }
@@ -101,7 +103,20 @@ struct MemoryRecords: RecordReader {
             let belongs = needed.allSatisfy { lists[$0.list]?.contains($0) ?? false }
             list.add(belongs && row?.isLive == true ? row : nil, at: position)
         }
+        if query.countLimit > 0 { list.count = count(query) }
         return list
+    }
+
+    private func count(_ query: RecordQuery) -> RecordCount {
+        var whole = query
+        whole.after = nil
+        var count = RecordCount(query)
+        for position in positions(whole) {
+            guard count.looksFurther() else { break }
+            let needed = query.entriesNeeded(by: position.id)
+            count.add(belongs: needed.allSatisfy { lists[$0.list]?.contains($0) ?? false })
+        }
+        return count
     }
 
     private func positions(_ query: RecordQuery) -> [RecordPosition] {
@@ -116,6 +131,7 @@ struct MemoryRecords: RecordReader {
                 found.append(RecordPosition(nil, name.id))
             }
         }
+        found.removeAll { !query.isWithin($0) }
         if let after = query.after {
             found.removeAll { query.isDescending ? $0 >= after : $0 <= after }
         }

@@ -30,18 +30,6 @@ public struct BlobField: Hashable, Sendable, ExpressibleByStringLiteral {
     /// Allowed for collections that everyone may read.
     public static func publicly(_ name: String) -> BlobField { BlobField(name, isPublic: true) }
 
-    /// The name of the index that finds the records that name a file.
-    ///
-    /// No list can ask for it, because collections do not declare it.
-    package var index: String { "\(Self.prefix)\(name)" }
-
-    private static let prefix = "$blob:"
-
-    /// Returns the name of the member that an index belongs to; `nil` for another index.
-    package static func name(ofIndex index: String) -> Substring? {
-        index.hasPrefix(prefix) ? index.dropFirst(prefix.count) : nil
-    }
-
     /// Returns the ids that a value names, and the number of its elements that name none.
     package static func ids(in value: JSONValue?) -> (ids: [String], others: Int) {
         switch value {

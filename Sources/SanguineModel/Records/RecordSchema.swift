@@ -127,7 +127,38 @@ public struct RecordSchema: Sendable {
 
     /// Errors in the declarations, as sentences; empty if there are none.
     public var faults: [String] {
-        declaredCollections.compactMap(\.fault) + unsendable + duplicates
+        declaredCollections.compactMap(\.fault) + counterFaults + unsendable + duplicates
+    }
+
+    private var counterFaults: [String] {
+        var targets: Set<[String]> = []
+        var faults: [String] = []
+        for collection in declaredCollections {
+            for counter in collection.counts {
+                if self.collection(counter.collection)?.access != .everyone {
+                    faults.append(
+                        """
+                        Declare the collection '\(counter.collection)', which '\(collection.name)' \
+                        counts in, and let everyone read it.
+                        """
+                    )
+                }
+                if !targets.insert([counter.collection, counter.member]).inserted {
+                    faults.append(
+                        """
+                        Count '\(collection.name)' in another member than \
+                        '\(counter.collection).\(counter.member)', which is used twice.
+                        """
+                    )
+                }
+            }
+        }
+        return faults
+    }
+
+    /// The members that the server counts in the records of a collection.
+    package func counters(of name: String) -> [RecordCounter] {
+        collections.values.flatMap { $0.counts.filter { $0.collection == name } }
     }
 
     private var unsendable: [String] {

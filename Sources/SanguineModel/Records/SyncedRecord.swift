@@ -54,6 +54,14 @@ public struct RecordCollection: Hashable, Sendable {
     public let blobs: [BlobField]
     /// The record that remains when a guest is merged.
     public let onMerge: MergeRule
+    /// The member that the server sets to the id of the owner's account; `nil` for none.
+    public let owner: String?
+    /// Groups of members whose values occur together in one record only.
+    public let unique: [[String]]
+    /// The members by whose beginning records can be found.
+    public let search: [String]
+    /// The members of other records that count the records of this collection.
+    public let counts: [RecordCounter]
 
     /// Declares a collection.
     ///
@@ -65,8 +73,17 @@ public struct RecordCollection: Hashable, Sendable {
     ///     everyone may read the records, the server sets this member to the moment at which it
     ///     created the record, as text in RFC 3339, and ignores the client's value. Until then the
     ///     client shows its own moment.
-    ///   - blobs: The members that name uploaded files, at most 8: an account that may read a
-    ///     record may read these files. Default: none.
+    ///   - blobs: The members that name uploaded files, at most 8: an account that may read a record
+    ///     may read these files. Default: none.
+    ///   - owner: The member that the server sets to the id of the owner's account, whatever the
+    ///     client sends, so that other readers can rely on it. Default: none.
+    ///   - unique: Groups of members whose values occur together in one record only, such as the
+    ///     post and the author of a like; an operation that would repeat them is refused with
+    ///     `record_exists`. Records that lack one of the members are not compared. Default: none.
+    ///   - search: The members by whose beginning records can be found, regardless of case and
+    ///     accents. Default: none.
+    ///   - counts: The members of other records that count the records of this collection, changed
+    ///     in the same commit. Default: none.
     ///   - rule: The record that remains when a guest is merged into an account that has a record
     ///     with the same id. Default: the newer one.
     public init(
@@ -74,12 +91,20 @@ public struct RecordCollection: Hashable, Sendable {
         access: Access = .owner,
         indexes: [String] = [],
         blobs: [BlobField] = [],
+        owner: String? = nil,
+        unique: [[String]] = [],
+        search: [String] = [],
+        counts: [RecordCounter] = [],
         onMerge rule: MergeRule = .newer
     ) {
         self.name = name
         self.access = access
         self.indexes = indexes
         self.blobs = blobs
+        self.owner = owner
+        self.unique = unique
+        self.search = search
+        self.counts = counts
         onMerge = rule
     }
 
@@ -92,6 +117,8 @@ public struct RecordCollection: Hashable, Sendable {
         self.indexes = indexes
         self.blobs = blobs
         onMerge = .newer
+        owner = nil
+        (unique, search, counts) = ([], [], [])
     }
 
     /// Whether the name is reserved for collections of the library.
@@ -110,10 +137,19 @@ public struct RecordCollection: Hashable, Sendable {
         else {
             return "Give the collection '\(name)' at most 8 indexes, each once."
         }
-        guard blobs.count <= WireLimits.indexesPerCollection,
-            Set(blobs.map(\.name)).count == blobs.count, blobs.allSatisfy({ !$0.name.isEmpty })
+        return blobFault ?? relationFault
+    }
+
+    /// The error in the declaration of members that name files, if there is one.
+    private var blobFault: String? {
+        let names = blobs.map(\.name)
+        guard names.count <= WireLimits.indexesPerCollection, Set(names).count == names.count,
+            names.allSatisfy({ Self.isPlain(member: $0) })
         else {
-            return "Give the collection '\(name)' at most 8 members that name files, each once."
+            return """
+                Give the collection '\(name)' at most 8 members that name files, each once, with 1 \
+                to 64 of a–z A–Z 0–9 _ -.
+                """
         }
         guard access == .everyone || !blobs.contains(where: \.isPublic) else {
             return """
@@ -121,7 +157,53 @@ public struct RecordCollection: Hashable, Sendable {
                 record that only its owner reads cannot make a file public.
                 """
         }
+        guard !names.contains(where: { $0 == owner || (isStamped && $0 == "createdAt") }) else {
+            return """
+                Declare no files in the members of the collection '\(name)' that the server sets: \
+                'createdAt' and the owner.
+                """
+        }
         return nil
+    }
+
+    /// The error in the declaration of what relates records, if there is one.
+    private var relationFault: String? {
+        let limit = WireLimits.indexesPerCollection
+        let members = search + unique.flatMap(\.self) + [owner].compactMap(\.self)
+        guard members.allSatisfy({ Self.isPlain(member: $0) }),
+            indexes.allSatisfy({ !$0.contains("~") })
+        else {
+            return "Name the members of the collection '\(name)' with 1 to 64 of a–z A–Z 0–9 _ -."
+        }
+        guard search.count + unique.count <= limit, Set(search).count == search.count,
+            Set(unique).count == unique.count
+        else {
+            return
+                "Give the collection '\(name)' at most 8 searches and unique groups, each once."
+        }
+        guard unique.allSatisfy({ !$0.isEmpty && $0.count <= 4 && Set($0).count == $0.count })
+        else {
+            return "Give each unique group of the collection '\(name)' 1 to 4 members, each once."
+        }
+        guard counts.count <= limit, Set(counts).count == counts.count,
+            counts.allSatisfy({ $0.by != owner && $0.isPlain })
+        else {
+            return "Give the collection '\(name)' at most 8 counts, each by a member with an id."
+        }
+        return nil
+    }
+
+    /// Whether a name of a member has only characters that need no escaping.
+    fileprivate static func isPlain(member name: String) -> Bool {
+        (1...WireLimits.collectionNameCharacters).contains(name.utf8.count)
+            && name.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+                    true
+                default: false
+                }
+            }
     }
 
     /// Returns whether the text is a valid name of a collection.
@@ -137,6 +219,47 @@ public struct RecordCollection: Hashable, Sendable {
                 default: false
                 }
             }
+    }
+}
+
+/// A member of a record that counts the records of another collection which refer to it.
+///
+/// ```swift
+/// static let collection = RecordCollection(
+///     "likes",
+///     access: .everyone,
+///     indexes: ["song"],
+///     owner: "account",
+///     unique: [["song", "account"]],
+///     counts: [RecordCounter(by: "song", in: "songs", as: "likes")]
+/// )
+/// ```
+///
+/// The server adds the member to records in lists and lookups, over any member of that name. It is
+/// not a part of the owner's synchronized record, which does not change when others like it.
+public struct RecordCounter: Hashable, Sendable {
+    /// The member with the id of the counted record's target.
+    public let by: String
+    /// The collection of the target, which everyone may read.
+    public let collection: String
+    /// The member of the target that has the number.
+    public let member: String
+
+    /// Declares a counter.
+    ///
+    /// - Parameters:
+    ///   - by: The member with the id of the target.
+    ///   - collection: The collection of the target, which everyone may read.
+    ///   - member: The member of the target that has the number.
+    public init(by: String, in collection: String, as member: String) {
+        self.by = by
+        self.collection = collection
+        self.member = member
+    }
+
+    fileprivate var isPlain: Bool {
+        RecordCollection.isPlain(member: by) && RecordCollection.isPlain(member: member)
+            && RecordCollection.isValid(name: collection)
     }
 }
 

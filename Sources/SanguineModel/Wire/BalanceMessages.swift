@@ -443,6 +443,8 @@ public struct ListPage<Item: Codable & Sendable>: Codable, Sendable {
     public var hasMore: Bool
     /// The `cursor` for the next page, or `nil` or empty on the last page.
     public var nextCursor: String?
+    /// The number of items of the whole list, if the request asked for it.
+    public var count: ListCount?
 
     /// The cursor of the next page, if there is one.
     package var following: String? {
@@ -456,10 +458,31 @@ public struct ListPage<Item: Codable & Sendable>: Codable, Sendable {
     ///   - items: The items.
     ///   - hasMore: Whether there are more items. Default: whether there is a cursor.
     ///   - nextCursor: The cursor of the next page; an empty one counts as none. Default: none.
-    public init(items: [Item], hasMore: Bool? = nil, nextCursor: String? = nil) {
+    ///   - count: The number of items of the whole list. Default: unknown.
+    public init(
+        items: [Item],
+        hasMore: Bool? = nil,
+        nextCursor: String? = nil,
+        count: ListCount? = nil
+    ) {
         self.items = items
         self.hasMore = hasMore ?? (nextCursor?.isEmpty == false)
         self.nextCursor = nextCursor
+        self.count = count
+    }
+}
+
+/// The number of items of a whole list, counted up to a limit.
+public struct ListCount: Hashable, Codable, Sendable {
+    /// The number of items found.
+    public var number: Int
+    /// Whether there are exactly that many; otherwise, at least.
+    public var isExact: Bool
+
+    /// Creates a count.
+    public init(number: Int, isExact: Bool) {
+        self.number = number
+        self.isExact = isExact
     }
 }
 

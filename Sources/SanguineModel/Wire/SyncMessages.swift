@@ -100,6 +100,9 @@ public struct RecordChange: Hashable, Codable, Sendable {
     /// The record's id.
     public var id: RecordID
     /// The number of the record's last change in the account's feed.
+    ///
+    /// It is 0 in lists and lookups of a collection that others may read: it would tell them how
+    /// much the owner does.
     public var seq: Int64
     /// The number that includes all changes made together with this one: `seq` or later.
     ///
@@ -127,6 +130,9 @@ public struct RecordChange: Hashable, Codable, Sendable {
         self.deleted = deleted
         self.value = value
     }
+
+    /// The names of the members of a change without its `through`, which `fields` can select.
+    package static let memberNames = ["collection", "id", "seq", "deleted", "value"]
 }
 
 /// The response to `GET /v1/sync/pull`: a part of an account's feed.

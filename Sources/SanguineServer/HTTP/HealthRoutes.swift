@@ -8,17 +8,23 @@ import SanguineModel
 struct HealthRoutes: Sendable {
     let storage: any Storage
     let readiness: Readiness
+    /// Returns the number of indexes that do not contain all records yet.
+    let indexesBuilding: @Sendable () -> Int
 
     func add(to routes: Router<ServerContext>) {
         routes.get("health/live") { _, _ in Self.healthy() }
-        routes.get("health/ready") { [storage, readiness] _, _ in
+        routes.get("health/ready") { [storage, readiness, indexesBuilding] _, _ in
             if let fault = await readiness.check(storage) { throw fault.problem }
-            return Self.healthy(storage.dataCheck)
+            return Self.healthy(storage.dataCheck, indexesBuilding: indexesBuilding())
         }
     }
 
-    private static func healthy(_ check: DataCheck = .done) -> Response {
-        let detail = check.detail.map { #","detail":"\#($0)""# } ?? ""
+    private static func healthy(
+        _ check: DataCheck = .done,
+        indexesBuilding indexes: Int = 0
+    ) -> Response {
+        var detail = check.detail.map { #","detail":"\#($0)""# } ?? ""
+        if indexes > 0 { detail += #","indexesBuilding":\#(indexes)"# }
         return Response(
             status: .ok,
             headers: [.contentType: WireResponse.json, .cacheControl: "no-store"],

@@ -11,6 +11,8 @@ import ServiceLifecycle
 struct IndexBuilder: Service {
     /// The maximum number of records in one log line.
     static let namesPerLine = 20
+    /// The number of steps between two log lines about the progress.
+    static let stepsPerLine = 500
     /// The pause after a failed step.
     static let pause = Duration.seconds(1)
 
@@ -30,9 +32,11 @@ struct IndexBuilder: Service {
     func run() async throws {
         try? await cancelWhenGracefulShutdown {
             var told: [IndexName] = []
+            var steps = 0
             while true {
                 let left = await step()
-                if let left, left != told {
+                steps += 1
+                if let left, left != told || steps.isMultiple(of: Self.stepsPerLine) {
                     logProgress(left)
                     told = left
                 }
@@ -50,7 +54,10 @@ struct IndexBuilder: Service {
         } else {
             logger.notice(
                 "Record indexes are being built. Lists that need them are refused until then",
-                metadata: ["indexes": "\(left.map(\.description).joined(separator: ", "))"]
+                metadata: [
+                    "indexes": "\(left.map(\.description).joined(separator: ", "))",
+                    "examined": "\(authority.indexLooks)",
+                ]
             )
         }
     }

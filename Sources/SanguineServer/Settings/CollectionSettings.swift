@@ -13,6 +13,15 @@ extension RecordCollection {
         /// The members that name uploaded files, which everyone may read without a token. Default:
         /// none.
         case publicBlobs
+        /// The member that the server sets to the id of the owner's account. Default: none.
+        case owner
+        /// The groups of members whose values occur together once, each as `a+b`. Default: none.
+        case unique
+        /// The members by whose beginning records can be found. Default: none.
+        case search
+        /// The members that count the records, each as `<member> in <collection>.<member>`.
+        /// Default: none.
+        case counts
         /// The record that remains when a guest is merged into an account that has one with the
         /// same id: `newer`, `account` or `guest`. Default: `newer`.
         case onMerge
@@ -25,6 +34,11 @@ extension RecordCollection {
             case .blobs: "at most \(WireLimits.indexesPerCollection) names, each once"
             case .publicBlobs:
                 "names that 'blobs' does not list, in a collection with the access 'everyone'"
+            case .owner: "the name of a member"
+            case .unique: "at most 8 groups of 1 to 4 members, such as post+author"
+            case .search: "names, each once: at most 8 with the groups of 'unique'"
+            case .counts:
+                "at most 8 counts such as 'post in posts.likes', in a collection for everyone"
             case .onMerge: "newer, account, guest"
             }
         }
@@ -51,19 +65,37 @@ extension RecordCollection {
                 Self.refusal(of: name, .onMerge, value: ruleText, source: source)
             ])
         }
+        let owner = Self.names(members[.owner])
+        guard owner.count <= 1 else {
+            throw SettingsError([
+                Self.refusal(of: name, .owner, value: members[.owner] ?? "", source: source)
+            ])
+        }
+        let counters = members[.counts]?.split(separator: ",").map { RecordCounter(text: $0) } ?? []
+        guard !counters.contains(nil) else {
+            throw SettingsError([
+                Self.refusal(of: name, .counts, value: members[.counts] ?? "", source: source)
+            ])
+        }
         self.init(
             name,
             access: access,
             indexes: Self.names(members[.indexes]),
             blobs: Self.names(members[.blobs]).map { BlobField($0) }
                 + Self.names(members[.publicBlobs]).map { .publicly($0) },
+            owner: owner.first,
+            unique: Self.names(members[.unique]).map { group in
+                group.split(separator: "+", omittingEmptySubsequences: false).map(String.init)
+            },
+            search: Self.names(members[.search]),
+            counts: counters.compactMap(\.self),
             onMerge: rule
         )
     }
 
     private static func names(_ text: String?) -> [String] {
-        (text ?? "").split(separator: ",").map { $0.filter { !$0.isWhitespace } }
-            .filter { !$0.isEmpty }
+        let names = text?.split(separator: ",").map { String($0.filter { !$0.isWhitespace }) } ?? []
+        return names.filter { !$0.isEmpty }
     }
 
     private func text(of field: Field) -> String {
@@ -72,22 +104,38 @@ extension RecordCollection {
         case .indexes: indexes.joined(separator: ", ")
         case .blobs: blobs.filter { !$0.isPublic }.map(\.name).joined(separator: ", ")
         case .publicBlobs: blobs.filter(\.isPublic).map(\.name).joined(separator: ", ")
+        case .owner: owner ?? ""
+        case .unique: unique.map { $0.joined(separator: "+") }.joined(separator: ", ")
+        case .search: search.joined(separator: ", ")
+        case .counts: counts.map(\.text).joined(separator: ", ")
         case .onMerge: onMerge.rawValue
         }
     }
 
-    /// The members in the form of the file, in the order of ``Field``.
+    /// The members in the form of the file, in the order of ``Field``: access, indexes and the rule
+    /// for merges always, others only if they are declared.
     public var texts: [(field: Field, text: String)] {
-        Field.allCases.map { ($0, text(of: $0)) }
+        Field.allCases.map { ($0, text(of: $0)) }.filter { $0.0 == .indexes || !$0.1.isEmpty }
     }
 
-    /// The member with the ``fault``.
-    private var faulty: Field {
-        // The first member whose removal leaves no fault.
-        if Self(name, access: access, blobs: blobs, onMerge: onMerge).fault == nil {
-            return .indexes
-        }
-        return blobs.contains(where: \.isPublic) ? .publicBlobs : .blobs
+    /// The member with the ``fault``: the last one without which there is none; `nil` if more than
+    /// one member has a fault.
+    private var faulty: Field? {
+        Field.allCases.last { without($0).fault == nil }
+    }
+
+    private func without(_ field: Field) -> Self {
+        Self(
+            name,
+            access: field == .access ? .owner : access,
+            indexes: field == .indexes ? [] : indexes,
+            blobs: blobs.filter { field != ($0.isPublic ? .publicBlobs : .blobs) },
+            owner: field == .owner ? nil : owner,
+            unique: field == .unique ? [] : unique,
+            search: field == .search ? [] : search,
+            counts: field == .counts ? [] : counts,
+            onMerge: onMerge
+        )
     }
 
     static func problems(in collections: [RecordCollection]) -> [SettingsError.Problem] {
@@ -98,11 +146,12 @@ extension RecordCollection {
                 problems.append(refusal(of: collection.name, allowed: allowedNames))
             } else if !seen.insert(collection.name).inserted {
                 problems.append(refusal(of: collection.name, allowed: "each name once"))
-            } else if collection.fault != nil {
-                let field = collection.faulty
-                let text = collection.text(of: field)
+            } else if let fault = collection.fault {
                 problems.append(
-                    refusal(of: collection.name, field, value: text, source: "settings")
+                    collection.faulty.map { field in
+                        let text = collection.text(of: field)
+                        return refusal(of: collection.name, field, value: text, source: "settings")
+                    } ?? .unusable(reason: fault)
                 )
             }
         }
@@ -130,4 +179,18 @@ extension RecordCollection {
             source: source
         )
     }
+}
+
+extension RecordCounter {
+    /// Reads a counter in the form of the file, such as `post in posts.likes`.
+    fileprivate init?(text: some StringProtocol) {
+        let words = text.split(whereSeparator: \.isWhitespace)
+        guard words.count == 3, words[1] == "in" else { return nil }
+        let parts = words[2].split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 2 else { return nil }
+        self.init(by: String(words[0]), in: String(parts[0]), as: String(parts[1]))
+    }
+
+    /// The counter in the form of the file.
+    fileprivate var text: String { "\(by) in \(collection).\(member)" }
 }

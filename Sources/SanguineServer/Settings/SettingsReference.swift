@@ -93,6 +93,16 @@ public enum SettingsReference {
             indexes: [createdAt]    # the members that records can be found and ordered by
             blobs: [photo]          # the members that name files, which its readers may read
             publicBlobs: [cover]    # those that everyone may read without a token
+            owner: author           # the member that the server sets to the owner's account
+          likes:
+            access: everyone
+            indexes: [post]
+            owner: author
+            unique: [post+author]   # an account likes a post once
+            counts: [post in posts.likes]  # the post's member likes is their number
+          profiles:
+            access: everyone
+            search: [name]          # found by the beginning of the name
 
         upstreams:                  # in addition to upstream.url, whose name is default
           spare:

@@ -12,6 +12,15 @@ struct BlobAccessTests {
         RecordCollection("notes", blobs: ["scan"]),
         RecordCollection("posts", access: .everyone, blobs: ["photo", "gallery"]),
         RecordCollection("pages", access: .everyone, blobs: [.publicly("cover")]),
+        RecordCollection(
+            "cards",
+            access: .everyone,
+            indexes: ["photo"],
+            blobs: ["photo"],
+            owner: "author",
+            unique: [["photo", "author"]],
+            search: ["photo"]
+        ),
     ])
 
     private func world(
@@ -86,6 +95,32 @@ struct BlobAccessTests {
         try await world.push(DeleteRecord(post))
         #expect(await !canRead(second, stranger, world))
         #expect(await canRead(second, world.account, world))
+    }
+
+    @Test func `a member that names files can be indexed, searched and unique`() async throws {
+        let world = try await world()
+        let stranger = try await world.stranger()
+        let id = try await upload(world)
+        let fields: RecordFields = ["photo": .string("\(id)")]
+        let pushed = try await world.push(
+            create(RecordKey("cards", "a"), fields),
+            create(RecordKey("cards", "b"), fields)
+        )
+        #expect(pushed.map(\.status) == [.applied, .refused])
+        #expect(code(pushed.last) == .recordExists)
+        #expect(await canRead(id, stranger, world))
+        for request in [
+            Authority.RecordsRequest(where: ["photo": .string("\(id)")]),
+            .init(search: ["photo": "\(id)"]),
+        ] {
+            let found = try await world.authority.records(in: "cards", for: stranger, request)
+            #expect(found.items.map(\.id) == ["a"])
+        }
+        // The refused record left no entry that would still give access.
+        try await world.push(DeleteRecord(RecordKey("cards", "a")))
+        #expect(await !canRead(id, stranger, world))
+        let guess = try await world.push(create(RecordKey("cards", "c"), fields), by: stranger)
+        #expect(code(guess.first) == .invalidContent)
     }
 
     @Test func `a list and objects with ids name several files`() async throws {

@@ -159,13 +159,19 @@ struct SyncRouteTests {
                 some["items"]
                     == .array([
                         [
-                            "collection": "posts", "id": "r10", "seq": 3, "deleted": false,
+                            "collection": "posts", "id": "r10", "seq": 0, "deleted": false,
                             "value": ["text": "one"],
                         ]
                     ])
             )
             let cut = try await other.get(posts + "?fields=id,seq&limit=1").json
-            #expect(cut["items"] == .array([["id": "r10", "seq": 3]]))
+            #expect(cut["items"] == .array([["id": "r10", "seq": 0]]))
+            let count = try await other.get(posts + "?count=true&limit=1").json["count"]
+            #expect(count == .object(["number": 2, "isExact": true]))
+            #expect(try await other.get(posts + "?count=yes").code == "malformed_request")
+            #expect(try await other.get(posts + "?prefix.text=o").code == "malformed_request")
+            let part = try await other.get(posts + "/r10?fields=id,value.text").json
+            #expect(part == .object(["id": "r10", "value": ["text": "one"]]))
         }
     }
 

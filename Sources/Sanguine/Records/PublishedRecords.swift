@@ -1,0 +1,256 @@
+import Foundation
+public import SanguineModel
+
+extension ValueQuery where Value: SyncedRecord {
+    /// A record that the user may read, of whichever owner, as the server has it.
+    ///
+    /// ```swift
+    /// let singer = try await client.value(of: .published(Singer.self, id))
+    /// ```
+    ///
+    /// Lookups of one collection made at the same time are joined into one request; see ``Batch``.
+    /// A lookup of a record that does not exist fails with the problem `not_found`, which does not
+    /// affect the others. When the user's own records of the collection change, or the server
+    /// reports a change of a list that is shown, the value becomes stale.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the record.
+    ///   - id: The record's id.
+    ///   - policy: The policy of the value. Default: fresh for five minutes, in memory.
+    ///   - fileID: The file of the declaration. Default: that of the caller.
+    ///   - line: The line of the declaration. Default: that of the caller.
+    /// - Returns: The query.
+    public static func published(
+        _ type: Value.Type,
+        _ id: RecordID,
+        policy: Policy = .publishedRecord,
+        fileID: StaticString = #fileID,
+        line: UInt = #line
+    ) -> Self {
+        let collection = Value.collection.name
+        let batch = PublishedRecords.batch("record:\(collection)", of: Value.self, fields: nil) {
+            try $0.whole() as Value
+        }
+        return .batched(
+            by: batch,
+            id,
+            policy: policy.depends(on: PublishedRecords.dependency(collection)),
+            fileID: fileID,
+            line: line
+        )
+    }
+}
+
+extension ValueQuery {
+    /// The selected members of a record that the user may read.
+    ///
+    /// It is cached separately from the whole record and from other selections: a part is never
+    /// shown as the whole. See ``published(_:_:policy:fileID:line:)`` for requests and freshness.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the record.
+    ///   - id: The record's id.
+    ///   - selection: The members to request.
+    ///   - policy: The policy of the value. Default: fresh for five minutes, in memory.
+    ///   - fileID: The file of the declaration. Default: that of the caller.
+    ///   - line: The line of the declaration. Default: that of the caller.
+    /// - Returns: The query.
+    public static func published<R: SyncedRecord>(
+        _ type: R.Type,
+        _ id: RecordID,
+        only selection: RecordSelection<R>,
+        policy: Policy = .publishedRecord,
+        fileID: StaticString = #fileID,
+        line: UInt = #line
+    ) -> Self where Value == PartialRecord<R> {
+        let name = "record:\(R.collection.name)(\(selection.names.joined(separator: ",")))"
+        return .batched(
+            by: PublishedRecords.batch(name, of: R.self, fields: selection.query) {
+                try $0.part(selection)
+            },
+            id,
+            policy: policy.depends(on: PublishedRecords.dependency(R.collection.name)),
+            fileID: fileID,
+            line: line
+        )
+    }
+}
+
+extension ListQuery where Item: SyncedRecord {
+    /// A list of records that the user may read, of all owners, in the server's order.
+    ///
+    /// Records that do not match the type are left out: other users may have stored anything. When
+    /// the user's own records of the collection change, or the server reports a change of the list
+    /// while it is shown, the list becomes stale.
+    ///
+    /// - Parameters:
+    ///   - listing: The records and their order. Default: all, by id.
+    ///   - size: The number of rows to request at once, at most 100. Default: 20.
+    ///   - policy: The policy of the list. Default: fresh for 30 seconds, in memory.
+    ///   - fileID: The file of the declaration. Default: that of the caller.
+    ///   - line: The line of the declaration. Default: that of the caller.
+    /// - Returns: The list.
+    public static func published(
+        _ listing: RecordListing<Item> = RecordListing(),
+        size: Int = PageLimits.size,
+        policy: Policy = .publishedList,
+        fileID: StaticString = #fileID,
+        line: UInt = #line
+    ) -> Self {
+        let collection = Item.collection.name
+        return ListQuery(
+            "records:\(collection)",
+            listing.text,
+            policy: policy.depends(on: PublishedRecords.dependency(collection)),
+            size: size,
+            fileID: fileID,
+            line: line
+        ) { request, page in
+            let query = listing.query + page.query
+            return try await PublishedRecords.page(of: collection, query, request) {
+                try $0.whole()
+            }
+        }
+    }
+}
+
+extension ListQuery {
+    /// A list of records with only the selected members, cached separately from the whole records.
+    ///
+    /// See ``published(_:size:policy:fileID:line:)``.
+    ///
+    /// - Parameters:
+    ///   - listing: The records and their order.
+    ///   - selection: The members to request.
+    ///   - size: The number of rows to request at once, at most 100. Default: 20.
+    ///   - policy: The policy of the list. Default: fresh for 30 seconds, in memory.
+    ///   - fileID: The file of the declaration. Default: that of the caller.
+    ///   - line: The line of the declaration. Default: that of the caller.
+    /// - Returns: The list.
+    public static func published<R: SyncedRecord>(
+        _ listing: RecordListing<R>,
+        only selection: RecordSelection<R>,
+        size: Int = PageLimits.size,
+        policy: Policy = .publishedList,
+        fileID: StaticString = #fileID,
+        line: UInt = #line
+    ) -> Self where Item == PartialRecord<R> {
+        let collection = R.collection.name
+        return ListQuery(
+            "records:\(collection)(\(selection.names.joined(separator: ",")))",
+            listing.text,
+            policy: policy.depends(on: PublishedRecords.dependency(collection)),
+            size: size,
+            fileID: fileID,
+            line: line
+        ) { request, page in
+            let fields = URLQueryItem(name: "fields", value: selection.query)
+            let query = listing.query + [fields] + page.query
+            return try await PublishedRecords.page(of: collection, query, request) {
+                try $0.part(selection)
+            }
+        }
+    }
+}
+
+extension Policy {
+    /// The default policy of a published record: fresh for five minutes, in memory.
+    public static let publishedRecord = Policy.fresh(for: .minutes(5))
+
+    /// The default policy of a published list: fresh for 30 seconds, in memory.
+    public static let publishedList = Policy.fresh(for: .seconds(30))
+}
+
+/// Requests of records that the server selects.
+enum PublishedRecords {
+    /// The dependency of all values of a collection.
+    static func dependency(_ collection: String) -> String { "records:\(collection)" }
+
+    /// A record in a response.
+    struct Line: Decodable {
+        let id: RecordID
+        let value: JSONValue?
+
+        private var fields: RecordFields {
+            guard case .object(let fields)? = value else { return [:] }
+            return fields
+        }
+
+        /// Decodes the whole record.
+        func whole<R: SyncedRecord>() throws -> R {
+            try RecordValue(received: fields).record(R.self, id: id)
+        }
+
+        /// Decodes the selected members.
+        func part<R: SyncedRecord>(_ selection: RecordSelection<R>) throws -> PartialRecord<R> {
+            try PartialRecord(id: id, fields, selecting: selection)
+        }
+    }
+
+    /// Returns the batch that looks up records of a collection by id.
+    ///
+    /// A record that does not match its type does not fail the others.
+    static func batch<R: SyncedRecord, Item: Codable & Sendable & Equatable>(
+        _ name: String,
+        of type: R.Type,
+        fields: String?,
+        decode: @escaping @Sendable (Line) throws -> Item
+    ) -> Batch<RecordID, Item> {
+        Batch.results(name, size: WireLimits.largestPage) { request, ids in
+            let list = ids.map(\.text).joined(separator: ",")
+            var query = [URLQueryItem(name: "ids", value: list)]
+            if let fields { query.append(URLQueryItem(name: "fields", value: fields)) }
+            let page = try await lines(of: R.collection.name, query, request)
+            var found: [RecordID: Result<Item, SanguineError>] = [:]
+            for line in page.items { found[line.id] = Result(decoding: line, as: R.self, decode) }
+            return found
+        }
+    }
+
+    /// Requests a page of a list.
+    static func page<Item: Codable & Sendable>(
+        of collection: String,
+        _ query: [URLQueryItem],
+        _ request: QueryRequest,
+        decode: @Sendable (Line) throws -> Item
+    ) async throws(SanguineError) -> ListPage<Item> {
+        let page = try await lines(of: collection, query, request)
+        return ListPage(
+            items: page.items.compactMap { try? decode($0) },
+            hasMore: page.hasMore,
+            nextCursor: page.nextCursor
+        )
+    }
+
+    private struct Lines: Decodable {
+        let items: [Line]
+        let hasMore: Bool
+        let nextCursor: String?
+    }
+
+    private static func lines(
+        of collection: String,
+        _ query: [URLQueryItem],
+        _ request: QueryRequest
+    ) async throws(SanguineError) -> Lines {
+        let path = "/v1/collections/\(collection)/records"
+        let response = try await request.toServer().response(path, query: query)
+        return try WireCoding.decodeRecords(Lines.self, from: response)
+    }
+}
+
+extension Result where Failure == SanguineError {
+    fileprivate init<R: SyncedRecord>(
+        decoding line: PublishedRecords.Line,
+        as type: R.Type,
+        _ decode: (PublishedRecords.Line) throws -> Success
+    ) {
+        do {
+            self = .success(try decode(line))
+        } catch let error as DecodingError {
+            self = .failure(.decoding("\(type): \(error.place)"))
+        } catch {
+            self = .failure(.decoding("\(type): \(error)"))
+        }
+    }
+}

@@ -1,0 +1,75 @@
+import Foundation
+public import SanguineModel
+
+/// A list of records that the server selects and orders, such as the posts of all users.
+///
+/// ```swift
+/// extension RecordListing<Song> {
+///     static var newest: Self { Self().ordered(by: Song.byCreatedAt, descending: true) }
+///     static func songs(of album: RecordID) -> Self { newest.where(Song.byAlbum, is: album) }
+/// }
+/// ```
+///
+/// ```swift
+/// let feed = client.model(.published(RecordListing<Song>.newest))
+/// ```
+///
+/// The collection must declare the indexes. Without an order, records are ordered by id.
+public struct RecordListing<R: SyncedRecord>: Hashable, Sendable {
+    private var parameters: [String: String] = [:]
+
+    /// Creates the list of all records that the user may read.
+    public init() {}
+
+    /// Returns the list with only the records whose member has the value.
+    public func `where`<Value: IndexValue>(_ index: RecordIndex<R, Value>, is value: Value) -> Self
+    {
+        with("where.\(index.field)", value.json.parameter)
+    }
+
+    /// Returns the list in the order of a member, and among equal values of the id.
+    public func ordered<Value: IndexValue>(
+        by index: RecordIndex<R, Value>,
+        descending: Bool = false
+    ) -> Self {
+        with("order", (descending ? "-" : "") + index.field)
+    }
+
+    /// Returns the list with only the records whose text begins with `prefix`, regardless of case
+    /// and accents, in the order of that text.
+    ///
+    /// The collection must declare the member in `search`. A list has one search and no other
+    /// order.
+    public func search(_ field: RecordField<R, String>, prefix: String) -> Self {
+        with("prefix.\(field.name)", prefix)
+    }
+
+    /// The query parameters, in the order of their names.
+    var query: [URLQueryItem] {
+        parameters.sorted { $0.key < $1.key }.map { URLQueryItem(name: $0.key, value: $0.value) }
+    }
+
+    /// The text that identifies the list in the cache.
+    var text: String {
+        query.map { "\($0.name)=\($0.value ?? "")" }.joined(separator: "&")
+    }
+
+    func with(_ name: String, _ value: String) -> Self {
+        var listing = self
+        listing.parameters[name] = value
+        return listing
+    }
+}
+
+extension JSONValue {
+    /// The value of a query parameter: a scalar in JSON.
+    ///
+    /// A string is sent without quotes unless it would be read as another value.
+    fileprivate var parameter: String {
+        guard case .string(let text) = self else { return encodedText }
+        let looksLikeJSON = (try? JSONParser.parse(Array(text.utf8)).value) != nil
+        return looksLikeJSON ? encodedText : text
+    }
+
+    private var encodedText: String { String(decoding: encoded, as: UTF8.self) }
+}

@@ -1,0 +1,191 @@
+import SanguineModel
+
+/// A page of a list that many accounts read.
+struct SharedPage: Sendable {
+    /// The items as a JSON array.
+    var items: [UInt8]
+    /// The position after which the list continues; `nil` at its end.
+    var next: RecordPosition?
+    /// The number of records of the whole list, if it was asked for.
+    var count: ListCount?
+    /// A hash of the above.
+    private let hash: String
+
+    /// Creates the page of what was found, with the requested members of the items.
+    init(_ items: [RecordChange], _ found: RecordList, fields: Set<String>?) {
+        let values = fields.map { fields in JSONValue.array(items.map { $0.keeping(fields) }) }
+        self.items = values.map { ResponseEncoder.encode($0) } ?? ResponseEncoder.encode(items)
+        next = found.next
+        count = found.count.map { ListCount(number: $0.number, isExact: $0.isExact) }
+        let rest = count.map { "\($0.number)\($0.isExact)" } ?? ""
+        hash = WireResponse.tag(of: self.items + rest.utf8).filter { $0 != "\"" }
+    }
+
+    /// Returns the body of the response, with a cursor that only its account can use.
+    func body(cursor: String?) -> [UInt8] {
+        var body: [UInt8] = []
+        body.reserveCapacity(items.count + 256)
+        body += "{".utf8
+        if let count { body += "\"count\":".utf8 + ResponseEncoder.encode(count) + ",".utf8 }
+        body += "\"hasMore\":\(cursor != nil),\"items\":".utf8
+        body += items
+        // A cursor is Base64URL, which needs no escaping.
+        if let cursor { body += ",\"nextCursor\":\"\(cursor)\"".utf8 }
+        body += "}".utf8
+        return body
+    }
+
+    /// Returns the entity tag of the body.
+    ///
+    /// It depends on the cursor, because another account must not continue with this one's.
+    func tag(cursor: String?) -> String { "\"\(hash)\(cursor.map { "-\($0.suffix(12))" } ?? "")\"" }
+}
+
+/// A page as the cache finds it: what is read, and which of its members.
+struct SharedPageKey: Hashable, Sendable {
+    var query: RecordQuery
+    var fields: Set<String>?
+}
+
+/// Decides which reads of lists are answered from memory, and which of them share a read.
+///
+/// A page that misses a commit is served for a short time while it is read again, but never to an
+/// account to which the commit was acknowledged. See ``CollectionVersions``.
+///
+/// Invariants:
+/// 1. `bytes` is the size of all pages, and at most ``limit``.
+/// 2. A page is replaced only by one that was read later.
+struct ListCacheState: Sendable {
+    /// The time for which a page that misses a commit may be served after it was read.
+    static let staleSeconds = 5
+    /// The size of a page besides its items, in bytes.
+    static let overheadBytes = 400
+
+    /// A page, and the moment of its read.
+    private struct Held: Sendable {
+        var page: SharedPage
+        var asOf: UInt64
+        var readAt: Timestamp
+        /// The number of the last use.
+        var use: UInt64
+        var size: Int { page.items.count + ListCacheState.overheadBytes }
+    }
+
+    /// A read in progress.
+    struct Flight: Hashable, Sendable {
+        var number: UInt64
+        var asOf: UInt64
+    }
+
+    /// The answer to a reader.
+    enum Step: Sendable {
+        /// Serve the page.
+        case serve(SharedPage)
+        /// Serve the page, and start the read.
+        case serveAndRead(SharedPage, Flight)
+        /// Wait for the read in progress.
+        case join(Flight)
+        /// Start the read, and wait for it.
+        case read(Flight)
+    }
+
+    /// What has happened since the start.
+    struct Counts: Hashable, Sendable {
+        /// Reads that were answered with a current page.
+        var hits: UInt64 = 0
+        /// Reads that were answered with a page that is being read again.
+        var stale: UInt64 = 0
+        /// Reads of the storage.
+        var misses: UInt64 = 0
+        /// Reads that waited for another one's read.
+        var shared: UInt64 = 0
+        /// The size of the pages in memory, in bytes.
+        var bytes = 0
+    }
+
+    var versions = CollectionVersions()
+    private(set) var counts = Counts()
+    /// The maximum size of all pages, in bytes.
+    let limit: Int
+
+    private var pages: [SharedPageKey: Held] = [:]
+    private var uses: UInt64 = 0
+    private var flights: [SharedPageKey: Flight] = [:]
+    private var lastFlight: UInt64 = 0
+
+    init(limit: Int) { self.limit = limit }
+
+    /// Answers a reader.
+    mutating func ask(
+        _ key: SharedPageKey,
+        for account: Identifier,
+        at now: Timestamp
+    ) -> Step {
+        let collection = key.query.collection
+        if let held = pages[key] {
+            if versions.isCurrent(held.asOf, collection) {
+                use(key)
+                counts.hits += 1
+                return .serve(held.page)
+            }
+            let isRecent = held.readAt <= now && now - held.readAt < .seconds(Self.staleSeconds)
+            if isRecent, versions.isEnough(held.asOf, collection, for: account) {
+                use(key)
+                counts.stale += 1
+                guard flights[key] == nil else { return .serve(held.page) }
+                return .serveAndRead(held.page, begin(key))
+            }
+        }
+        if let flight = flights[key], versions.isEnough(flight.asOf, collection, for: account) {
+            counts.shared += 1
+            return .join(flight)
+        }
+        return .read(begin(key))
+    }
+
+    /// Ends a read; `nil` if it failed.
+    mutating func ended(
+        _ flight: Flight,
+        of key: SharedPageKey,
+        with page: SharedPage?,
+        at now: Timestamp
+    ) {
+        if flights[key] == flight { flights[key] = nil }
+        guard let page else { return }
+        uses += 1
+        let held = Held(page: page, asOf: flight.asOf, readAt: now, use: uses)
+        guard held.size <= limit / 4, pages[key].map({ $0.asOf <= held.asOf }) ?? true else {
+            return
+        }
+        remove(key)
+        pages[key] = held
+        counts.bytes += held.size
+        if counts.bytes > limit { makeRoom() }
+        assert(counts.bytes <= limit)
+    }
+
+    /// Removes the least recently used pages, a quarter at once, because finding them is slow.
+    private mutating func makeRoom() {
+        for (key, _) in pages.sorted(by: { $0.value.use < $1.value.use }) {
+            guard counts.bytes > limit / 4 * 3 else { return }
+            remove(key)
+        }
+    }
+
+    private mutating func begin(_ key: SharedPageKey) -> Flight {
+        counts.misses += 1
+        lastFlight += 1
+        let flight = Flight(number: lastFlight, asOf: versions.last)
+        flights[key] = flight
+        return flight
+    }
+
+    private mutating func use(_ key: SharedPageKey) {
+        uses += 1
+        pages[key]?.use = uses
+    }
+
+    private mutating func remove(_ key: SharedPageKey) {
+        if let old = pages.removeValue(forKey: key) { counts.bytes -= old.size }
+    }
+}

@@ -1,0 +1,178 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+private struct Profile: SyncedRecord {
+    static let collection = RecordCollection("profiles", access: .everyone, indexes: ["name"])
+    static let name = RecordField<Profile, String>("name")
+    static let about = RecordField<Profile, String>("about")
+    static let byName = RecordIndex<Profile, String>("name")
+    let id: RecordID
+    var name: String
+    var about: String?
+}
+
+/// Records of all users, read from the server.
+@Suite("Published records", .bounded)
+struct PublishedRecordsTests {
+    private static let schema = RecordSchema(Profile.self)
+
+    private func fixture() throws -> (RecordsFixture, SanguineClient) {
+        let fixture = RecordsFixture(schema: Self.schema)
+        let other = fixture.authority.addAccount()
+        for name in ["ana", "ben", "cleo"] {
+            let profile = Profile(id: .of(name), name: name, about: "About \(name).")
+            fixture.authority.set(profile, of: other)
+        }
+        return (fixture, try fixture.client { $0.schema = Self.schema })
+    }
+
+    private func lookups(_ fixture: RecordsFixture) -> [[String: String]] {
+        fixture.network.requests.filter { $0.url.path().hasPrefix("/v1/collections/") }
+            .map { request in
+                let parts = URLComponents(url: request.url, resolvingAgainstBaseURL: false)
+                var query: [String: String] = [:]
+                for item in parts?.queryItems ?? [] { query[item.name] = item.value }
+                return query
+            }
+    }
+
+    /// Ends the window in which lookups are joined.
+    private func endWindow(
+        _ fixture: RecordsFixture,
+        _ client: SanguineClient,
+        askers: Int
+    )
+        async throws
+    {
+        try await eventually("\(askers) lookups wait and the window is open") {
+            guard client.batches.askerCount == askers,
+                let next = fixture.delay.timeToNextWake, next <= ClientLimits.batchWindow
+            else { return false }
+            fixture.delay.advance(by: next)
+            return true
+        }
+    }
+
+    @Test func `lookups made at the same time are one request`() async throws {
+        let (fixture, client) = try fixture()
+        let names = ["ana", "ben", "cleo", "nobody"]
+        let tasks = names.map { name in
+            Task { try await client.value(of: .published(Profile.self, .of(name))) }
+        }
+        try await endWindow(fixture, client, askers: 4)
+
+        for (name, task) in zip(names.dropLast(), tasks) {
+            #expect(try await task.finished().name == name)
+        }
+        let missing = await #expect(throws: SanguineError.self) { try await tasks[3].finished() }
+        #expect(missing?.code == "not_found")
+        let asked = lookups(fixture)
+        #expect(asked.count == 1)
+        #expect(
+            Set(asked.first?["ids"]?.split(separator: ",").map(String.init) ?? []) == Set(names)
+        )
+    }
+
+    @Test func `a cancelled lookup leaves the request to the others`() async throws {
+        let (fixture, client) = try fixture()
+        let (ana, ben) = (
+            Task { try await client.value(of: .published(Profile.self, .of("ana"))) },
+            Task { try await client.value(of: .published(Profile.self, .of("ben"))) }
+        )
+        try await eventually("both lookups wait") { client.batches.askerCount == 2 }
+        ana.cancel()
+        try await endWindow(fixture, client, askers: 1)
+
+        await #expect(throws: (any Error).self) { try await ana.finished() }
+        #expect(try await ben.finished().name == "ben")
+        #expect(lookups(fixture).map { $0["ids"] } == ["ben"])
+    }
+
+    @Test func `a part of a record is cached apart from the whole record`() async throws {
+        let (fixture, client) = try fixture()
+        let name = RecordSelection(Profile.name)
+        let part = Task {
+            try await client.value(of: .published(Profile.self, .of("ana"), only: name))
+        }
+        try await endWindow(fixture, client, askers: 1)
+        let found = try await part.finished()
+
+        #expect(found[Profile.name] == "ana" && found[Profile.about] == nil)
+        #expect(lookups(fixture).first?["fields"] == "id,name")
+        #expect(client.cached(.published(Profile.self, .of("ana"))) == nil)
+        let both = RecordSelection(Profile.about, Profile.name)
+        #expect(client.cached(.published(Profile.self, .of("ana"), only: both)) == nil)
+
+        let whole = Task { try await client.value(of: .published(Profile.self, .of("ana"))) }
+        try await endWindow(fixture, client, askers: 1)
+        #expect(try await whole.finished().about == "About ana.")
+        #expect(client.cached(.published(Profile.self, .of("ana"), only: name)) == found)
+    }
+
+    @Test func `a list can have only some members of its records`() async throws {
+        let (fixture, client) = try fixture()
+        let listing = RecordListing<Profile>().ordered(by: Profile.byName, descending: true)
+        let rows = try await client.value(
+            of: .published(listing, only: RecordSelection(Profile.name))
+        )
+
+        #expect(rows.map { $0[Profile.name] } == ["cleo", "ben", "ana"])
+        #expect(rows.allSatisfy { $0.members.count == 1 })
+        #expect(client.cached(.published(listing)) == nil)
+        #expect(lookups(fixture).first?["order"] == "-name")
+    }
+
+    @Test func `a list leaves out what is not a record of its type`() async throws {
+        let (fixture, client) = try fixture()
+        let other = fixture.authority.addAccount()
+        let key = RecordKey("profiles", .of("bad"))
+        fixture.authority.put(RecordValue(["name": 7]), for: key, of: other)
+
+        let rows = try await client.value(of: .published(RecordListing<Profile>()))
+        #expect(rows.map(\.name) == ["ana", "ben", "cleo"])
+    }
+
+    @Test func `text that looks like a number is found as text`() async throws {
+        let (fixture, client) = try fixture()
+        fixture.authority.set(Profile(id: .of("n"), name: "7"), of: fixture.authority.addAccount())
+
+        let listing = RecordListing<Profile>().where(Profile.byName, is: "7")
+        #expect(try await client.value(of: .published(listing)).map(\.id) == [.of("n")])
+    }
+
+    @Test func `a change of the user's own record makes lists of the collection stale`()
+        async throws
+    {
+        let (fixture, client) = try fixture()
+        let all = ListQuery<Profile>.published()
+        try await client.synchronize()
+        #expect(try await client.value(of: all).count == 3)
+        #expect(try await client.value(of: all).count == 3)
+        #expect(lookups(fixture).count == 1)
+
+        try client.perform(CreateRecord(RecordKey("profiles", .of("dora")), ["name": "dora"]))
+        try await client.synchronize()
+        #expect(try await client.value(of: all).count == 4)
+        #expect(lookups(fixture).count == 2)
+    }
+
+    @Test func `a member is requested even if a change has one of its name`() throws {
+        let deleted = RecordField<Profile, Bool>("deleted")
+        #expect(RecordSelection(deleted, Profile.name).query == "id,value.deleted,name")
+        #expect(RecordSelection(deleted, Profile.name) == RecordSelection(Profile.name, deleted))
+    }
+
+    @Test func `a selected member of another type is refused`() throws {
+        let selection = RecordSelection(Profile.name)
+        #expect(throws: DecodingError.self) {
+            try PartialRecord(id: .of("a"), ["name": 7], selecting: selection)
+        }
+        let part = try PartialRecord(id: .of("a"), ["about": 7], selecting: selection)
+        #expect(part.members.isEmpty)
+    }
+}

@@ -1,0 +1,96 @@
+import Foundation
+import Sanguine
+import SanguineTesting
+import TestSupport
+import Testing
+
+private struct Singer: SyncedRecord {
+    static let collection = RecordCollection("singers", access: .everyone, search: ["name"])
+    static let picture = RecordField<Singer, String>("picture")
+    let id: RecordID
+    var name: String
+    var picture: String
+    var biography: String
+}
+
+extension Singer { static let name = RecordField<Singer, String>("name") }
+
+private struct Song: SyncedRecord {
+    static let collection = RecordCollection(
+        "songs",
+        access: .everyone,
+        indexes: ["createdAt", "album"],
+        owner: "account"
+    )
+    static let byCreatedAt = RecordIndex<Song, Timestamp>("createdAt")
+    static let byAlbum = RecordIndex<Song, RecordID>("album")
+    let id: RecordID
+    var title: String
+    var album: RecordID
+    var likes: Int?
+}
+
+private struct Like: SyncedRecord {
+    static let collection = RecordCollection(
+        "likes",
+        access: .everyone,
+        indexes: ["song"],
+        owner: "account",
+        unique: [["song", "account"]],
+        counts: [RecordCounter(by: "song", in: "songs", as: "likes")]
+    )
+    let id: RecordID
+    var song: RecordID
+}
+
+extension RecordListing<Song> {
+    static var newest: Self { Self().ordered(by: Song.byCreatedAt, descending: true) }
+    static func songs(of album: RecordID) -> Self { newest.where(Song.byAlbum, is: album) }
+}
+
+/// The samples of published records and relations.
+@Suite("Published record snippets", .bounded)
+struct PublishedSnippets {
+    private static let schema = RecordSchema(Singer.self, Song.self, Like.self)
+
+    private func clients() throws -> (SanguineClient, InMemoryAuthority) {
+        let authority = InMemoryAuthority(schema: Self.schema)
+        var configuration = SanguineClient.Configuration.inMemory(
+            server: URL(string: "http://sanguine.test")
+        )
+        configuration.transport = authority
+        configuration.register(Self.schema)
+        return (try SanguineClient(configuration), authority)
+    }
+
+    @Test func `a record of another user is looked up, whole or in part`() async throws {
+        let (client, authority) = try clients()
+        let id = RecordID.new()
+        let other = authority.addAccount()
+        let stored = Singer(id: id, name: "Ana", picture: "a.jpg", biography: "Long.")
+        authority.set(stored, of: other)
+        do {
+            let singer = try await client.value(of: .published(Singer.self, id))
+            #expect(singer == stored)
+        }
+        let card = RecordSelection(Singer.name, Singer.picture)
+        let singer = try await client.value(of: .published(Singer.self, id, only: card))
+        let name = singer[Singer.name]
+        #expect(name == "Ana")
+        let found = RecordListing<Singer>().search(Singer.name, prefix: "an")
+        #expect(try await client.value(of: .published(found)) == [stored])
+        client.close()
+    }
+
+    @Test func `a list shows how often its records are liked`() async throws {
+        let (client, authority) = try clients()
+        let (song, other) = (RecordID.new(), authority.addAccount())
+        authority.set(Song(id: song, title: "One", album: .new(), likes: nil), of: other)
+        authority.set(Like(id: .new(), song: song), of: other)
+        let songs = try await client.value(of: .published(RecordListing<Song>.newest))
+        #expect(songs.map(\.likes) == [1])
+        let none = RecordListing<Song>.songs(of: .new())
+        #expect(try await client.value(of: .published(none)) == [])
+        client.close()
+    }
+}
