@@ -14,9 +14,10 @@ package struct SystemTool: Sendable {
     package static let heifEnc = SystemTool("heif-enc", in: "libheif-examples")
     package static let heifConvert = SystemTool("heif-convert", in: "libheif-examples")
     package static let exiftool = SystemTool("exiftool", in: "libimage-exiftool-perl")
+    package static let vips = SystemTool("vips", in: "libvips-tools")
 
     /// All tools that tests name.
-    package static let all = [ffmpeg, ffprobe, heifEnc, heifConvert, exiftool]
+    package static let all = [ffmpeg, ffprobe, heifEnc, heifConvert, exiftool, vips]
 
     /// Whether one of the folders of `path` has the program.
     func isInstalled(in path: String) -> Bool {
