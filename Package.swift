@@ -237,6 +237,7 @@ let package = Package(
                 "HostileUpstream",
                 "Sanguine",
                 "SanguineAuthority",
+                "SanguineImages",
                 "SanguineModel",
                 "SanguineServer",
                 "SanguineSQLite",

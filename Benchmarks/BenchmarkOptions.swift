@@ -5,7 +5,7 @@ import ArgumentParser
 /// Unknown options are refused.
 struct BenchmarkOptions: ParsableArguments {
     enum Part: String, CaseIterable, ExpressibleByArgument {
-        case http, client, memory, live, habits, abuse, functions, litellm
+        case http, client, memory, live, habits, abuse, functions, litellm, images
     }
 
     @Option(help: "Run this part only.") var only: Part?

@@ -236,6 +236,14 @@ static bool remove_metadata(VipsImage **image, bool keeps_needed) {
         if (!keeps_needed || !is_needed(name)) vips_image_remove(copy, name);
     }
     g_ptr_array_free(names, TRUE);
+    const void *profile;
+    size_t size;
+    // A profile that cannot be used may be anything.
+    if (vips_image_get_typeof(copy, VIPS_META_ICC_NAME) &&
+        (vips_image_get_blob(copy, VIPS_META_ICC_NAME, &profile, &size) ||
+         !vips_icc_is_compatible_profile(copy, profile, size))) {
+        vips_image_remove(copy, VIPS_META_ICC_NAME);
+    }
     return true;
 }
 
@@ -413,6 +421,14 @@ sanguine_status sanguine_clean(
 
 // MARK: - Thumbnails
 
+static VipsImage *scale(const void *bytes, size_t count, int32_t side, const char *profile) {
+    VipsImage *image = NULL;
+    int result = vips_thumbnail_buffer(
+        (void *)bytes, count, &image, side, "height", side, "size", VIPS_SIZE_DOWN, "fail_on",
+        VIPS_FAIL_ON_ERROR, profile ? "export_profile" : NULL, profile, NULL);
+    return result == 0 ? image : NULL;
+}
+
 sanguine_status sanguine_thumbnail(
     const void *bytes, size_t count, sanguine_format format, int32_t side, sanguine_bounds bounds,
     const sanguine_stop *stop, sanguine_output *output) {
@@ -428,12 +444,10 @@ sanguine_status sanguine_thumbnail(
     g_object_unref(image);
     if (status != SANGUINE_DONE) return finish(&watch, status);
 
-    image = NULL;
-    if (vips_thumbnail_buffer(
-            (void *)bytes, count, &image, side, "height", side, "size", VIPS_SIZE_DOWN,
-            "export_profile", "srgb", "fail_on", VIPS_FAIL_ON_ERROR, NULL)) {
-        return finish(&watch, SANGUINE_UNREADABLE);
-    }
+    // A profile that cannot be used is ignored.
+    image = scale(bytes, count, side, "srgb");
+    if (!image) image = scale(bytes, count, side, NULL);
+    if (!image) return finish(&watch, SANGUINE_UNREADABLE);
     coding coding = {
         .format = vips_image_hasalpha(image) ? SANGUINE_WEBP : SANGUINE_JPEG,
         .quality = 80,

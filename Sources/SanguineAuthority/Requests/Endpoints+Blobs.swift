@@ -19,12 +19,7 @@ extension Endpoints {
 
     @Sendable
     private func blob(_ request: any WireRequest) async throws(Problem) -> WireResponse {
-        guard request.query["w"] == nil, request.query["h"] == nil else {
-            throw Problem(
-                .malformedRequest,
-                "Leave 'w' and 'h' out, and scale the image yourself: thumbnails are not supported."
-            )
-        }
+        let box = try ThumbnailBox(request.query)
         let identity = try await admission.read(request)
         guard let id = BlobID(request.parameter("id") ?? ""),
             let row = try await authority.blobs([id], of: identity.account).first
@@ -36,6 +31,9 @@ extension Endpoints {
             (field: WireField.etag, value: tag),
             (.cacheControl, "private, max-age=31536000, immutable"),
         ]
+        if let answer = try await thumbnail(of: row, fitting: box, fields, to: request) {
+            return answer
+        }
         if let known = request.field(.ifNoneMatch), WireResponse.matches(known, tag) {
             return WireResponse(status: 304, fields: fields)
         }
