@@ -156,7 +156,7 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        // The system's libvips, which decodes images.
+        // The system's libvips, which decodes images: LGPL, linked dynamically.
         .systemLibrary(
             name: "SystemVips",
             pkgConfig: "vips",
@@ -492,6 +492,7 @@ let package = Package(
             dependencies: [
                 "Sanguine",
                 "SanguineAuthority",
+                "SanguineImages",
                 "SanguineModel",
                 "SanguineSQLite",
                 "SanguineServer",

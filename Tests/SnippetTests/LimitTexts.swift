@@ -1,4 +1,5 @@
 import SanguineAuthority
+import SanguineImages
 import SanguineModel
 import SanguineSQLite
 import SanguineServer
@@ -10,7 +11,7 @@ import SanguineTesting
 enum LimitTexts {
     static let all: [(String, String)] =
         wire + client + events + pages + ranges + records + messages + balance + metrics + feed
-        + live + authority + identity + driver + testing
+        + live + images + authority + identity + driver + testing
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -246,6 +247,17 @@ enum LimitTexts {
         ("LiveLimits.switchesTime", time(LiveLimits.switchesTime)),
     ]
 
+    private static let images: [(String, String)] = [
+        ("ImageLimits.pixels", count(ImageLimits().pixels)),
+        ("ImageLimits.frames", count(ImageLimits().frames)),
+        ("ImageLimits.time", time(ImageLimits().time)),
+        ("VipsImages.memoryBytes", bytes(VipsImages.memoryBytes)),
+        ("ServerImages.fileBytes", bytes(ServerImages.fileBytes)),
+        ("ThumbnailLadder.sides", steps(ThumbnailLadder.sides)),
+        ("ThumbnailCache.diskBytes", bytes(ThumbnailCache.diskBytes)),
+        ("ThumbnailCache.memoryBytes", bytes(ThumbnailCache.memoryBytes)),
+    ]
+
     private static let records: [(String, String)] = [
         ("RecordLimits.operations", count(RecordLimits.operations)),
         ("RecordLimits.operationBytes", bytes(RecordLimits.operationBytes)),
@@ -372,6 +384,10 @@ enum LimitTexts {
 
     static func range(_ value: ClosedRange<Int>) -> String {
         "\(count(value.lowerBound)) to \(count(value.upperBound))"
+    }
+
+    static func steps(_ values: [Int]) -> String {
+        "\(count(values.count)), \(range(values[0]...values[values.count - 1]))"
     }
 
     static func bytes(_ value: some BinaryInteger) -> String {

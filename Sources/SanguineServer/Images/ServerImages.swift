@@ -12,7 +12,7 @@ import Synchronization
 /// Mutable state: `flights`, guarded by its mutex. Bounded by the requests in progress.
 package final class ServerImages: ImageProcessor {
     /// The bytes of stored files that are in memory to be scaled: 32 MiB.
-    static let fileBytes = 32 << 20
+    package static let fileBytes = 32 << 20
 
     private struct Flight {
         let number: UInt64

@@ -11,11 +11,11 @@ import Synchronization
 /// flushed before it is renamed.
 ///
 /// Mutable state: `state`, guarded by its mutex; the files, changed only on the thread.
-final class ThumbnailCache: Sendable {
+package final class ThumbnailCache: Sendable {
     /// The maximum size of all files in bytes: 512 MiB.
-    static let diskBytes = 512 << 20
+    package static let diskBytes = 512 << 20
     /// The maximum size of the thumbnails in memory in bytes: 16 MiB.
-    static let memoryBytes = 16 << 20
+    package static let memoryBytes = 16 << 20
 
     /// The name of a thumbnail.
     struct Key: Hashable, Sendable {
