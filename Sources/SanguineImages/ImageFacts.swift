@@ -62,7 +62,7 @@ package enum ImageFailure: Error, Hashable, Sendable {
 }
 
 /// The limits of one image.
-package struct ImageLimits: Hashable, Sendable {
+package struct DecodingLimits: Hashable, Sendable {
     /// The maximum number of pixels of all frames together; 50,000,000 unless changed.
     package var pixels = 50_000_000
     /// The maximum number of frames; 300 unless changed.

@@ -19,7 +19,7 @@ package struct VipsImages: Sendable {
     package static let memoryBytes = 144 << 20
 
     /// The limits of each image.
-    package let limits: ImageLimits
+    package let limits: DecodingLimits
     /// The memory of the images in progress.
     package let memory: MemoryTurns
     private let threads: LongWork
@@ -31,7 +31,7 @@ package struct VipsImages: Sendable {
     ///   - memory: The memory for all images. Default: ``memoryBytes``.
     ///   - threads: The number of threads. Default: one per core, at least two, at most eight.
     package init(
-        limits: ImageLimits = ImageLimits(),
+        limits: DecodingLimits = DecodingLimits(),
         memory: MemoryTurns = MemoryTurns(limit: memoryBytes),
         threads: Int = min(8, max(2, ProcessInfo.processInfo.activeProcessorCount))
     ) {

@@ -194,11 +194,11 @@ struct VipsImagesTests {
             #expect((thumbnail.facts.width, thumbnail.facts.height) == (16, 12))
             #expect(thumbnail.facts.frames == 1)
 
-            var limits = ImageLimits()
+            var limits = DecodingLimits()
             limits.frames = 2
             let few = VipsImages(limits: limits, threads: 1)
             #expect(await failure(file, as: .webp, of: few) == .tooLarge(facts))
-            limits = ImageLimits()
+            limits = DecodingLimits()
             limits.pixels = 40 * 30 * 3 - 1
             let small = VipsImages(limits: limits, threads: 1)
             #expect(await failure(file, as: .webp, of: small) == .tooLarge(facts))
@@ -314,7 +314,7 @@ struct VipsImagesTests {
         try await SampleImages.with { samples in
             try await samples.run("vips", "black", samples.path("large.png"), "4000", "4000")
             let file = try samples.bytes("large.png")
-            var limits = ImageLimits()
+            var limits = DecodingLimits()
             limits.time = .zero
             let impatient = VipsImages(limits: limits, threads: 1)
             #expect(await failure(file, as: .png, of: impatient) == .timeout)

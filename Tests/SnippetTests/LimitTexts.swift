@@ -11,7 +11,7 @@ import SanguineTesting
 enum LimitTexts {
     static let all: [(String, String)] =
         wire + client + events + pages + ranges + records + messages + balance + metrics + feed
-        + live + images + authority + identity + driver + testing
+        + live + decoding + authority + identity + driver + testing
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -247,10 +247,10 @@ enum LimitTexts {
         ("LiveLimits.switchesTime", time(LiveLimits.switchesTime)),
     ]
 
-    private static let images: [(String, String)] = [
-        ("ImageLimits.pixels", count(ImageLimits().pixels)),
-        ("ImageLimits.frames", count(ImageLimits().frames)),
-        ("ImageLimits.time", time(ImageLimits().time)),
+    private static let decoding: [(String, String)] = [
+        ("DecodingLimits.pixels", count(DecodingLimits().pixels)),
+        ("DecodingLimits.frames", count(DecodingLimits().frames)),
+        ("DecodingLimits.time", time(DecodingLimits().time)),
         ("VipsImages.memoryBytes", bytes(VipsImages.memoryBytes)),
         ("ServerImages.fileBytes", bytes(ServerImages.fileBytes)),
         ("ThumbnailLadder.sides", steps(ThumbnailLadder.sides)),

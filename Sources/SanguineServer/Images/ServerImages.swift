@@ -152,7 +152,7 @@ extension Problem {
             self.init(
                 .bodyTooLarge,
                 """
-                Send an animation of at most \(ImageLimits().frames) frames and \
+                Send an animation of at most \(DecodingLimits().frames) frames and \
                 \(WireLimits.blobPixels) pixels in all: this one has \(facts.frames) frames of \
                 \(facts.width) × \(facts.height).
                 """
