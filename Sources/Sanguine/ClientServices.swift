@@ -25,6 +25,11 @@ final class ClientServices: Sendable {
     let models: ModelTable
     let events: EventKeeper
     let switches: SwitchBoard
+    let images: ImageEngine
+    /// The images that all users share.
+    let sharedImages: ImageEngine.Scope
+    let imageModels = ImageModelTable()
+    private let memoryWarnings: MemoryWarnings
     /// The zone of the days, for users who have not set one.
     let zone: TimeZone
     private let ownTransport: URLSessionTransport?
@@ -72,6 +77,15 @@ final class ClientServices: Sendable {
             ),
             queue: configuration.queue(EntryWriter.label)
         )
+        let images = ImageEngine(configuration.images, clock: configuration.clock)
+        self.images = images
+        sharedImages = images.scope(
+            0,
+            configuration,
+            folder: configuration.storeFolder,
+            cacheScope.attempts
+        )
+        memoryWarnings = MemoryWarnings { [weak images] in images?.trim() }
         zone = StoredZone.zone(configuration.currentTimeZone) ?? .gmt
         queries = QueryCache(
             device: cacheScope,
@@ -121,6 +135,8 @@ final class ClientServices: Sendable {
         let cacheScope = cacheScope
         cacheScope.writer.end()
         cacheScope.store.close()
+        images.removeShared()
+        sharedImages.disk.removeAll()
     }
 
     /// Creates a cache scope that replaces it.
@@ -161,11 +177,17 @@ final class ClientServices: Sendable {
     func userChanged() {
         guard MainActorBatch.isNow else {
             return mainActorBatch.schedule(
-                { [models] in models.userChanged() },
+                { [models, imageModels] in
+                    models.userChanged()
+                    imageModels.userChanged()
+                },
                 for: mainActorBatch.newOwner()
             )
         }
-        MainActor.assumeIsolated { models.userChanged() }
+        MainActor.assumeIsolated {
+            models.userChanged()
+            imageModels.userChanged()
+        }
         records.applyNow()
     }
 
@@ -190,6 +212,8 @@ final class ClientServices: Sendable {
         outboxNotifier.finish()
         ownTransport?.close()
         cacheScope.attempts.backend.spool.end()
+        images.end(0, .closed)
+        sharedImages.disk.end()
         cacheScope.store.close()
     }
 

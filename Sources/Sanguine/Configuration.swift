@@ -133,6 +133,8 @@ extension SanguineClient {
         ///
         /// Default: 32 MB.
         public var memoryBytes = ClientLimits.memoryBytes
+        /// The limits of images in memory and on disk, and the rules for signed URLs.
+        public var images = ImageSettings()
         /// The number of concurrent reads of one host, 1 to 16; others wait by their priority.
         ///
         /// Default: 6. At most two of these, and never all, are prefetches.
@@ -283,6 +285,7 @@ extension SanguineClient {
             if let conflict = QueryDeclaration.conflict(in: declaredQueries) {
                 throw .invalidDeclaration(conflict)
             }
+            try images.check()
             guard authorize != nil || refresh != nil else { return }
             guard let baseURL, baseURL.origin != server?.origin else {
                 throw .notConfigured("a 'baseURL' other than 'server' for 'authorize' or 'refresh'")

@@ -48,6 +48,9 @@ public final class SanguineClient: Sendable {
         } catch {
             throw .store(error)
         }
+        services.metrics.count { [weak users] in
+            users.map { Images(users: $0).statistics } ?? ImageStatistics()
+        }
     }
 
     deinit { close() }
@@ -233,6 +236,7 @@ extension SanguineClient {
             (user.feed.isWaitingForEcho, "operations whose changes the live feed has not sent"),
             (entries.isTelling, "notifications of observers"),
             (entries.isWriting, "writes to disk"),
+            (services.images.inFlight > 0, "images"),
         ]
         work += parts.filter(\.0).map(\.1)
         return work

@@ -10,8 +10,8 @@ import SanguineTesting
 /// The limits, by name, as `Documentation/Limits.md` must contain them.
 enum LimitTexts {
     static let all: [(String, String)] =
-        wire + client + events + pages + ranges + records + messages + balance + metrics + feed
-        + live + decoding + authority + identity + driver + testing
+        wire + client + images + events + pages + ranges + records + messages + balance + metrics
+        + feed + live + decoding + authority + identity + driver + testing
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -140,6 +140,25 @@ enum LimitTexts {
         ("EventLimits.adaptiveAbsence", count(Int(EventLimits.adaptiveAbsence))),
         ("EventLimits.matrixNames", count(EventLimits.matrixNames)),
         ("EventLimits.matrixPolicies", count(EventLimits.matrixPolicies)),
+    ]
+
+    private static let images: [(String, String)] = [
+        ("ImageLimits.memoryBytes", bytes(ImageLimits.memoryBytes)),
+        ("ImageLimits.memoryImages", count(ImageLimits.memoryImages)),
+        ("ImageLimits.diskBytes", bytes(ImageLimits.diskBytes)),
+        ("ImageLimits.fileBytes", bytes(ImageLimits.fileBytes)),
+        ("ImageLimits.sourcePixels", count(ImageLimits.sourcePixels)),
+        ("ImageLimits.sides", range(64...(ImageLimits.sides.last ?? 64))),
+        ("ImageLimits.thumbnailSide", count(ImageLimits.thumbnailSide)),
+        ("ImageLimits.thumbnailFrom", count(ImageLimits.thumbnailFrom)),
+        ("ImageLimits.decoders", count(ImageLimits.decoders)),
+        ("ImageLimits.requestsPerHost", count(ImageLimits.requestsPerHost)),
+        ("ImageLimits.redirects", count(ImageLimits.redirects)),
+        ("ImageLimits.waitingWrites", count(ImageLimits.waitingWrites)),
+        ("ImageLimits.freshness", time(ImageLimits.freshness)),
+        ("ImageLimits.longestFreshness", time(ImageLimits.longestFreshness)),
+        ("ImageLimits.prefetched", count(ImageLimits.prefetched)),
+        ("ImageLimits.urlCharacters", count(ImageLimits.urlCharacters)),
     ]
 
     private static let pages: [(String, String)] = [

@@ -37,6 +37,7 @@ struct LimitsPageTests {
     @Test(arguments: [
         "SanguineModel/WireLimits", "Sanguine/ClientLimits", "Sanguine/Balance/BalanceLimits",
         "Sanguine/Events/EventLimits",
+        "Sanguine/Images/ImageLimits",
         "Sanguine/Feed/FeedLimits", "SanguineServer/Live/LiveLimits",
         "Sanguine/Metrics/MetricsLimits",
         "Sanguine/Lists/PageLimits", "Sanguine/Range/RangeLimits", "Sanguine/Records/RecordLimits",

@@ -38,6 +38,14 @@ extension View {
         }
     }
 
+    /// Sets an action for when the view disappears from the screen.
+    public func onDisappear(perform action: (() -> Void)? = nil) -> some View {
+        Modified(content: self) { pen in
+            pen.disappear(action)
+            return pen
+        }
+    }
+
     /// Sets the font of the texts in the view.
     public func font(_ font: Font?) -> some View { self }
 

@@ -27,6 +27,8 @@ public final class StandInHost {
 
     fileprivate var states: [String: AnyObject] = [:]
     fileprivate var appeared: Set<String> = []
+    /// The actions of views that have appeared, for when they are no longer drawn.
+    fileprivate var disappearing: [String: () -> Void] = [:]
     private var watch: Watch?
 
     /// Notified on any thread.
@@ -57,6 +59,9 @@ public final class StandInHost {
         states = states.filter { canvas.places.contains($0.key) }
         appeared.formIntersection(canvas.places)
         for action in canvas.appearing { action() }
+        let gone = disappearing.filter { canvas.disappearing[$0.key] == nil }
+        disappearing = canvas.disappearing
+        for action in gone.values { action() }
         return StandInScreen(
             texts: canvas.texts,
             buttons: canvas.buttons,
@@ -72,6 +77,7 @@ final class Canvas {
     var buttons: [String: @MainActor () -> Void] = [:]
     var refreshing: (@Sendable () async -> Void)?
     var appearing: [() -> Void] = []
+    var disappearing: [String: () -> Void] = [:]
     var places: Set<String> = []
 }
 
@@ -92,6 +98,8 @@ struct StandInPen {
         guard let action, host.appeared.insert(place).inserted else { return }
         screen.appearing.append(action)
     }
+
+    func disappear(_ action: (() -> Void)?) { screen.disappearing[place] = action }
 
     func draw<Label: View>(
         _ label: Label,

@@ -151,7 +151,8 @@ enum ImportTable {
 
     /// Modules of Apple's systems for a client, behind `#if canImport`.
     private static let platform: Set = [
-        "AppKit", "Dispatch", "Network", "Security", "SwiftUI", "UIKit", "WatchKit", "os",
+        "AppKit", "CoreGraphics", "Dispatch", "ImageIO", "Network", "Security", "SwiftUI", "UIKit",
+        "WatchKit", "os",
     ]
 
     private static let collections: Set = [

@@ -17,6 +17,7 @@ public final class ClientMetrics: Sendable {
     private struct Guarded {
         var queries: [String: NamedMetrics] = [:]
         var operations: [String: NamedMetrics] = [:]
+        var images: (@Sendable () -> ImageStatistics)?
     }
 
     static let nameOfOthers = "other"
@@ -58,15 +59,17 @@ public final class ClientMetrics: Sendable {
 
     /// Returns the current metrics, by name.
     public func summary() -> MetricsSummary {
-        let (queries, operations) = guarded.withLock {
-            (Array($0.queries.values), Array($0.operations.values))
+        let (queries, operations, images) = guarded.withLock {
+            (Array($0.queries.values), Array($0.operations.values), $0.images)
         }
+        let numbers = images?()
         return MetricsSummary(
             queries: Self.rows(of: queries),
             operations: Self.rows(of: operations),
             outbox: outbox.outcomes,
             balanceMismatches: balanceMismatches.load(ordering: .relaxed),
-            ignoredSwitches: ignoredSwitches.load(ordering: .relaxed)
+            ignoredSwitches: ignoredSwitches.load(ordering: .relaxed),
+            images: numbers?.wereUsed == true ? numbers : nil
         )
     }
 
@@ -79,6 +82,11 @@ public final class ClientMetrics: Sendable {
         outbox.reset()
         balanceMismatches.store(0, ordering: .relaxed)
         ignoredSwitches.store(0, ordering: .relaxed)
+    }
+
+    /// Sets the closure that returns the numbers of the images; these are not reset.
+    func count(images: @escaping @Sendable () -> ImageStatistics) {
+        guarded.withLock { $0.images = images }
     }
 
     /// Counts parts of the server's configuration that have no effect.

@@ -75,6 +75,21 @@ public enum DebugFigure: String, Hashable, Codable, CaseIterable, Sendable, Codi
     /// The number of entries that are observed, which are never evicted.
     case memoryObserved = "memory.observed"
 
+    /// The number of decoded images in memory.
+    case imagesInMemory = "images.inMemory"
+    /// The bytes that they take.
+    case imagesMemoryBytes = "images.memoryBytes"
+    /// The bytes that they may take: ``ImageSettings/memoryBytes``.
+    case imagesMemoryLimit = "images.memoryLimit"
+    /// The number of images that a view shows, which are evicted last.
+    case imagesVisible = "images.visible"
+    /// The bytes of image files on disk.
+    case imagesDiskBytes = "images.diskBytes"
+    /// The number of requests for an image that had to wait for a host.
+    case imagesMissed = "images.missed"
+    /// The number of requests for an image that failed.
+    case imagesFailed = "images.failed"
+
     /// The bytes of the client's files.
     case diskBytes = "disk.bytes"
     /// Whether the disk has failed.

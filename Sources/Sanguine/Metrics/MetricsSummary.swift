@@ -104,6 +104,9 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
     /// The parts of the server's configurations that had no effect, because this app does not have
     /// the name, or the value is not valid; `nil` in a summary of an earlier version.
     public var ignoredSwitches: Int?
+    /// The numbers of the images; `nil` before one was requested, and in a summary of an earlier
+    /// version.
+    public var images: ImageStatistics?
 
     /// Creates a summary, for tests and previews.
     public init(
@@ -111,11 +114,13 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
         operations: [Row] = [],
         outbox: Outcomes? = nil,
         balanceMismatches: Int? = nil,
-        ignoredSwitches: Int? = nil
+        ignoredSwitches: Int? = nil,
+        images: ImageStatistics? = nil
     ) {
         (self.queries, self.operations, self.outbox) = (queries, operations, outbox)
         self.balanceMismatches = balanceMismatches
         self.ignoredSwitches = ignoredSwitches
+        self.images = images
     }
 
     /// The metrics of a query, or `nil` if it was not used.

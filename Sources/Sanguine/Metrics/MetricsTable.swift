@@ -14,6 +14,7 @@ extension MetricsSummary: CustomStringConvertible {
         if !operations.isEmpty {
             parts.append(MetricsTable.text(of: operations, titled: "operation"))
         }
+        if let images { parts.append("images\n\(images)") }
         return parts.isEmpty ? "Nothing has been measured yet." : parts.joined(separator: "\n\n")
     }
 }

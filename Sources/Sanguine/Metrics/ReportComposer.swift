@@ -22,6 +22,7 @@ struct ReportComposer {
         addNetwork()
         addRequests()
         addCache()
+        addImages()
         addOutbox(user.outbox.survey())
         let summary = user.outbox.summary()
         set(.outboxUnsent, summary.unsent)
@@ -154,6 +155,20 @@ struct ReportComposer {
         report.add(
             failures.map { "\($0.key.name): \($0.key.code), entries: \($0.value)" }
         )
+    }
+
+    private mutating func addImages() {
+        let numbers = client.images.statistics
+        set(.imagesInMemory, numbers.memoryImages)
+        set(.imagesMemoryBytes, numbers.memoryBytes)
+        set(.imagesMemoryLimit, configuration.images.memoryBytes)
+        set(.imagesVisible, numbers.visibleImages)
+        set(.imagesDiskBytes, numbers.diskBytes)
+        set(.imagesMissed, numbers.misses)
+        set(.imagesFailed, numbers.failed)
+        report.section("images")
+        guard numbers.wereUsed else { return report.add("none were requested") }
+        for line in "\(numbers)".split(separator: "\n") { report.add(String(line)) }
     }
 
     private mutating func addOutbox(_ survey: OutboxSurvey) {

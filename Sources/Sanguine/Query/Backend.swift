@@ -11,7 +11,7 @@ extension QueryRequest {
         /// Sends in the name of one user, or of the current one.
         var call: ServerCall
         let baseURL: URL?
-        let queue: RequestQueue
+        private(set) var queue: RequestQueue
         let retries: RetryGuard
         let batches: Batches
         /// The folder in which forms with files are assembled.
@@ -49,6 +49,13 @@ extension QueryRequest {
         func with(_ call: ServerCall) -> Backend {
             var backend = self
             backend.call = call
+            return backend
+        }
+
+        /// The same backend, whose reads wait in another queue.
+        func with(_ queue: RequestQueue) -> Backend {
+            var backend = self
+            backend.queue = queue
             return backend
         }
     }

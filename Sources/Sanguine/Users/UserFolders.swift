@@ -8,6 +8,7 @@ import Foundation
 ///       present                   the number of the current folder, 1 if there is no file; and on
 ///                                 a second line its owner, if the app has named the user
 ///       users/1/, users/2/ …      one user's files
+///       sanguine-images/          images that all users share; private ones are in users/
 ///       sanguine-uploads/         forms with files, while they are sent
 ///
 /// No folder is used again after its user has left: the next user gets the next number. The
@@ -145,6 +146,7 @@ struct UserFolders: Sendable {
     /// Prefixes of the names of the device's files, and of files that earlier versions wrote.
     private static let ofDevice = [
         StoreFile.name, MarkJournal.name, OutboxFile.name, RecordsFile.name, UploadSpool.name,
+        ImageDisk.name,
         currentName + ".",
     ]
 

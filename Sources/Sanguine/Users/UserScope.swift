@@ -27,6 +27,7 @@ final class UserScope: Sendable {
     let mutations: RemoteMutationDriver
     let uses: QuotaUses
     let functions: FunctionCaller
+    let images: UserImages
     let services: ClientServices
     /// Whether a user has signed out on this device, so that no guest is signed in until the app
     /// makes a request.
@@ -100,6 +101,7 @@ final class UserScope: Sendable {
             services: services,
             messages: threads.pending
         )
+        images = UserImages(services, folder?.url, cacheScope.attempts)
         outbox.drive([.record: recordMutations, .remote: mutations])
         records.feed = feed
         mutations.onPurchase { [weak self] in self?.purchased($0, $1) }
@@ -344,6 +346,7 @@ final class UserScope: Sendable {
         balance.end(reason)
         functions.end(reason)
         threads.end()
+        images.end(reason)
         ended.tell = { for tell in parts { tell() } }
         return ended
     }

@@ -19,6 +19,9 @@ final class ModelSlot<Model: AnyObject> {
 
     nonisolated init() {}
 
+    /// The model that was returned last.
+    var current: Model? { held?.model }
+
     /// Returns the model for the identity and the client.
     ///
     /// - Parameters:

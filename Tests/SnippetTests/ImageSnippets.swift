@@ -1,0 +1,70 @@
+import Foundation
+import Sanguine
+import SanguineTesting
+import TestSupport
+import Testing
+
+/// The images that were shown.
+private let shown = WatchedState<[Int]>([])
+
+private func show(_ image: LoadedImage) { shown.withLock { $0.append(image.width) } }
+
+private struct CoverStory: Sendable {
+    let cover: URL
+}
+
+/// The samples of the guide to images.
+@Suite("Image snippets", .bounded)
+struct ImageSnippets {
+    private let network = ScriptedTransport { request in
+        let query = URLComponents(url: request.url, resolvingAgainstBaseURL: true)?.queryItems
+        let width = query?.first { $0.name == "w" }?.value.flatMap { Int($0) } ?? 800
+        var response = TransportResponse(status: 200)
+        response.body = Data(SampleFile.png.bytes(width: width, height: 100))
+        return .respond(response)
+    }
+
+    private func client() throws -> SanguineClient {
+        var configuration = SanguineClient.Configuration.inMemory()
+        configuration.baseURL = URL(string: "https://api.example.org/v2")
+        configuration.transport = network
+        return try SanguineClient(configuration)
+    }
+
+    @Test func `an image is loaded once and then there at once`() async throws {
+        let client = try client()
+        defer { client.close() }
+        let cover = try #require(URL(string: "https://images.example.org/cover.png"))
+        let size = ImageSize(width: 600, height: 400)  // in pixels
+        if let image = client.images.cached(.url(cover), fitting: size) { show(image) }  // at once
+        let image = try await client.images.image(.url(cover), fitting: size)
+        #expect(image.width == 800)
+
+        let nextPage = [CoverStory(cover: cover)]
+        let prefetch = client.images.prefetch(nextPage.map { .url($0.cover) }, fitting: size)
+        await prefetch.finished()
+        #expect(network.requests.count == 1)
+    }
+
+    @Test func `a sequence has the full image`() async throws {
+        let client = try client()
+        defer { client.close() }
+        let size = ImageSize(width: 600, height: 400)
+        let cover = try #require(URL(string: "https://images.example.org/cover.png"))
+        let stream = client.images.load(.url(cover), fitting: size)
+        for try await image in stream { show(image) }
+        #expect(shown.value.contains(800))
+    }
+
+    @Test func `a placeholder is computed from pixels`() {
+        let pixels = [UInt8](repeating: 200, count: 40 * 30 * 4)
+        let placeholder = ThumbHash(width: 40, height: 30, rgba: pixels)
+        #expect(placeholder?.aspectRatio == 7.0 / 5)
+    }
+
+    /// The sample needs the server, so it is only compiled.
+    private func showPhoto(_ photo: String, _ client: SanguineClient) async throws {
+        let size = ImageSize(width: 600, height: 400)
+        for try await image in client.images.load(.file(photo), fitting: size) { show(image) }
+    }
+}
