@@ -1,4 +1,4 @@
-import SanguineModel
+package import SanguineModel
 
 /// The content of a file as it is stored: its type is detected from its bytes, and data about its
 /// origin is removed.
