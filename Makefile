@@ -75,7 +75,7 @@ fuzz: packages ## Send CASES (1000000) mutated bodies and as many streams of byt
 	$(SWIFT) build $(RELEASE) --product Fuzz
 	.build-release/release/Fuzz --bodies $(CASES) --streams $(CASES)
 
-sanitize: packages ## Run the tests under the thread sanitizer, and a fuzzed server under the address sanitizer.
+sanitize: packages ## Run the tests under the thread sanitizer, and a server and images under the address sanitizer.
 	Scripts/sanitize.sh
 
 format: ## Format all Swift files.

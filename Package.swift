@@ -156,6 +156,21 @@ let package = Package(
             swiftSettings: strict
         ),
 
+        // The system's libvips, which decodes images: LGPL, linked dynamically.
+        .systemLibrary(
+            name: "SystemVips",
+            pkgConfig: "vips",
+            providers: [.apt(["libvips-dev"]), .brew(["vips"])]
+        ),
+        // The calls of libvips, in C, because most of its functions are variadic.
+        .target(name: "SanguineVips", dependencies: ["SystemVips"]),
+        // Images on the server: their facts, removal of metadata, thumbnails.
+        .target(
+            name: "SanguineImages",
+            dependencies: ["SanguineAuthority", "SanguineVips"],
+            swiftSettings: strict
+        ),
+
         // The system's zlib, which compresses answers.
         .systemLibrary(name: "SystemZlib"),
         // HTTP, functions, jobs, metrics; no SQL, no driver.
@@ -185,6 +200,7 @@ let package = Package(
                 server("ServiceLifecycle", "swift-service-lifecycle"),
                 server("UnixSignals", "swift-service-lifecycle"),
                 server("SystemPackage", "swift-system"),
+                .target(name: "SanguineImages", condition: .when(traits: ["Server"])),
                 .target(name: "SystemZlib", condition: .when(traits: ["Server"])),
             ],
             resources: [.embedInCode("openapi.json")],
@@ -228,6 +244,7 @@ let package = Package(
                 "HostileUpstream",
                 "Sanguine",
                 "SanguineAuthority",
+                "SanguineImages",
                 "SanguineModel",
                 "SanguineServer",
                 "SanguineSQLite",
@@ -384,6 +401,13 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "SanguineImagesTests",
+            dependencies: [
+                "SanguineAuthority", "SanguineImages", "SanguineTesting", "TestSupport",
+            ],
+            swiftSettings: strict
+        ),
         // The contract of all storage drivers.
         .testTarget(
             name: "StorageContractTests",
@@ -468,6 +492,7 @@ let package = Package(
             dependencies: [
                 "Sanguine",
                 "SanguineAuthority",
+                "SanguineImages",
                 "SanguineModel",
                 "SanguineSQLite",
                 "SanguineServer",
@@ -762,7 +787,7 @@ let package = Package(
 // `make sanitize`: the thread sanitizer does not know the standard library's mutex on Linux, so a
 // mutex on `pthread_mutex_t` hides it in each of our targets.
 if Context.environment["SANGUINE_THREAD_SANITIZER"] != nil {
-    for target in package.targets where target.type != .system {
+    for target in package.targets where target.type != .system && target.name != "SanguineVips" {
         target.plugins = [.plugin(name: "CopyMutex")]
     }
     package.targets.append(

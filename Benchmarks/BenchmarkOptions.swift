@@ -5,7 +5,7 @@ import ArgumentParser
 /// Unknown options are refused.
 struct BenchmarkOptions: ParsableArguments {
     enum Part: String, CaseIterable, ExpressibleByArgument {
-        case http, client, memory, live, habits, abuse, functions, litellm, load
+        case http, client, memory, live, habits, abuse, functions, litellm, images, load
     }
 
     @Option(help: "Run this part only.") var only: Part?

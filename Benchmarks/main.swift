@@ -28,6 +28,7 @@ if !isServer {
     if options.includes(.functions) {
         report.figures += try await FunctionBenchmarks.run(roundTime: roundTime)
     }
+    if options.includes(.images) { report.figures += try await ImageBenchmarks.run() }
     if options.includes(.litellm) {
         report.figures += try await LiteLLMBenchmarks.run(roundTime: roundTime)
     }

@@ -14,6 +14,7 @@ start() {
     local file
     for file in etc/ssl/certs/ca-certificates.crt usr/share/zoneinfo/Europe/Berlin \
         usr/include/c++/12/vector usr/include/sqlite3.h usr/include/zlib.h \
+        usr/include/vips/vips.h usr/lib/any-linux-gnu/libheif/plugins/libheif-libde265.so \
         usr/lib/any-linux-gnu/libcurl.so.4 usr/lib/any-linux-gnu/libncurses.so.6 \
         usr/lib/any-linux-gnu/libuuid.so.1 usr/lib/any-linux-gnu/libxml2.so.2; do
         mkdir -p "$work/root/$(dirname "$file")"
@@ -21,9 +22,10 @@ start() {
     done
     local tool
     for tool in bash sed head cat env; do ln -s "$(command -v "$tool")" "$work/bin/$tool"; done
-    for tool in git make apt-get brew; do
+    for tool in git make pkg-config apt-get brew; do
         command_that "$tool" "echo $tool \"\$@\" >>'$work/calls'"
     done
+    command_that apt-cache 'exit 0'
     command_that sudo "echo sudo >>'$work/calls'; exec \"\$@\""
     command_that id 'echo 0'
     command_that uname 'echo Linux'
@@ -70,7 +72,18 @@ expect "what is missing is installed, and no more" 0 "Installing: libsqlite3-dev
     "install -y --no-install-recommends libsqlite3-dev libcurl4"
 case $calls in *sudo*) echo "install-missing.sh: root needs no sudo" >&2 && exit 1 ;; esac
 
-readonly test_packages="ffmpeg libheif-examples libimage-exiftool-perl python3 python3-venv"
+start
+rm "$work/root/usr/include/vips/vips.h" \
+    "$work/root/usr/lib/any-linux-gnu/libheif/plugins/libheif-libde265.so"
+play
+expect "a decoder that Debian has is installed" 0 "Installing: libvips-dev libheif-plugin-libde265" \
+    "--no-install-recommends libvips-dev libheif-plugin-libde265"
+command_that apt-cache 'exit 100'
+play
+expect "a package that Debian has not is left out" 0 "Installing: libvips-dev" "libvips-dev"
+case $calls in *libde265*) echo "install-missing.sh: it asked for an unknown package" >&2 && exit 1 ;; esac
+
+readonly test_packages="ffmpeg libheif-examples libimage-exiftool-perl libvips-tools python3 python3-venv"
 
 start
 play tests
@@ -83,7 +96,7 @@ expect "checks need more than tests" 0 "Installing: $test_packages shellcheck" \
     "--no-install-recommends $test_packages shellcheck"
 
 start
-for tool in ffmpeg heif-enc exiftool shellcheck; do command_that "$tool" 'exit 0'; done
+for tool in ffmpeg heif-enc exiftool vips shellcheck; do command_that "$tool" 'exit 0'; done
 # A Python that creates an environment whose pip installs moto.
 ln -s "$(command -v mkdir)" "$(command -v dirname)" "$(command -v touch)" "$(command -v chmod)" \
     "$(command -v rm)" "$work/bin"
@@ -157,7 +170,12 @@ start
 command_that uname 'echo Darwin'
 rm -r "$work/root"
 play
-expect "macOS has the libraries in its SDK" 0 "" ""
+expect "macOS has the other libraries in its SDK" 0 "Installing: vips" "brew install vips"
+
+mkdir -p "$work/root/opt/homebrew/include/vips"
+touch "$work/root/opt/homebrew/include/vips/vips.h"
+play
+expect "libvips of Homebrew is found" 0 "" ""
 
 rm "$work/bin/git"
 play

@@ -14,7 +14,8 @@ readonly root=${INSTALL_MISSING_ROOT:-}
 readonly purpose=${1:-build}
 
 # One line each: Debian package | Homebrew formula, or - if macOS includes it | how to detect it: a
-# command, a module of Python, or files of which one must exist.
+# command, a module of Python, or files of which one must exist. A package with a question mark does
+# not exist in every version of Debian.
 packages() {
     cat <<'TABLE'
 git             | git  | command git
@@ -24,6 +25,9 @@ tzdata          | -    | /usr/share/zoneinfo/Europe/Berlin
 g++             | -    | /usr/include/c++/*/vector
 libsqlite3-dev  | -    | /usr/include/sqlite3.h /usr/local/include/sqlite3.h
 zlib1g-dev      | -    | /usr/include/zlib.h /usr/local/include/zlib.h
+pkg-config      | pkgconf | command pkg-config
+libvips-dev     | vips | /usr/include/vips/vips.h /usr/local/include/vips/vips.h /opt/homebrew/include/vips/vips.h
+libheif-plugin-libde265? | - | /usr/lib/*/libheif/plugins/libheif-libde265.so /usr/lib/*/libheif.so.1.15.*
 libcurl4        | -    | /usr/lib/*/libcurl.so.4 /usr/lib*/libcurl.so.4
 libncurses6     | -    | /usr/lib/*/libncurses.so.6 /usr/lib*/libncurses.so.6 /lib/*/libncurses.so.6
 libuuid1        | -    | /usr/lib/*/libuuid.so.1 /usr/lib*/libuuid.so.1 /lib/*/libuuid.so.1
@@ -35,6 +39,7 @@ TABLE
 ffmpeg                 | ffmpeg   | command ffmpeg
 libheif-examples       | libheif  | command heif-enc
 libimage-exiftool-perl | exiftool | command exiftool
+libvips-tools          | vips     | command vips
 python3                | python   | command python3
 python3-venv           | -        | module ensurepip
 TABLE
@@ -105,22 +110,30 @@ trim() {
 
 install_debian() {
     local as_root=()
+    local name wanted=()
     command -v apt-get >/dev/null 2>&1 || fail \
-        "Missing, by their Debian names: $*." \
+        "Missing, by their Debian names: ${*%\?}." \
         "There is no apt-get here. Install the corresponding packages and run this again."
     if [ "$(id -u)" != 0 ]; then
         command -v sudo >/dev/null 2>&1 || fail \
-            "Missing packages: $*." \
-            "There is no sudo here. As root, run: apt-get install $*"
+            "Missing packages: ${*%\?}." \
+            "There is no sudo here. As root, run: apt-get install ${*%\?}"
         as_root=(sudo)
     fi
-    say "Installing: $*"
     # An array that may be empty, in a form that bash 3.2 accepts under `set -u`.
     ${as_root[@]+"${as_root[@]}"} apt-get -qq update ||
-        fail "apt-get update failed (see above). Fix it, or install by hand: $*"
+        fail "apt-get update failed (see above). Fix it, or install by hand: ${*%\?}"
+    for name in "$@"; do
+        case $name in
+        *\?) apt-cache show "${name%\?}" >/dev/null 2>&1 || continue ;;
+        esac
+        wanted+=("${name%\?}")
+    done
+    if [ "${#wanted[@]}" = 0 ]; then return; fi
+    say "Installing: ${wanted[*]}"
     ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq install -y --no-install-recommends "$@" ||
-        fail "apt-get install failed (see above). Fix it, or install by hand: $*"
+        apt-get -qq install -y --no-install-recommends "${wanted[@]}" ||
+        fail "apt-get install failed (see above). Fix it, or install by hand: ${wanted[*]}"
 }
 
 install_homebrew() {

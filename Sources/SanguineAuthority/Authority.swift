@@ -47,6 +47,7 @@ public final class Authority: Sendable {
     /// Verifies attestations; `nil` if none are accepted.
     let attestationVerifier: (any AttestationVerifier)?
     let deviceCheckClient: (any DeviceCheckClient)?
+    let images: any ImageProcessor
 
     /// Creates an authority over a storage.
     ///
@@ -60,6 +61,7 @@ public final class Authority: Sendable {
     ///   - attestationVerifier: Verifies attestations of devices. Default: ``AppAttest`` with the
     ///     app of ``AuthoritySettings/attestation``.
     ///   - deviceCheck: Asks Apple's DeviceCheck. Default: `nil`; its tokens are refused.
+    ///   - images: Cleans and scales images. Default: ``UnscaledImages``.
     ///   - delay: The clock for timeouts.
     public init(
         storage: any Storage,
@@ -69,6 +71,7 @@ public final class Authority: Sendable {
         keyServer: (any KeyServer)? = nil,
         attestationVerifier: (any AttestationVerifier)? = nil,
         deviceCheck: (any DeviceCheckClient)? = nil,
+        images: any ImageProcessor = UnscaledImages(),
         delay: any Clock<Duration> = ContinuousClock()
     ) {
         self.storage = storage
@@ -90,6 +93,7 @@ public final class Authority: Sendable {
         self.attestationVerifier =
             attestationVerifier ?? settings.attestation?.appAttest.map { AppAttest($0) }
         deviceCheckClient = deviceCheck
+        self.images = images
         store = settings.appStore.flatMap { AppStoreVerifier($0) }
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)
     }

@@ -48,6 +48,8 @@ final class FolderBlobStore: BlobStore {
         try? FileManager.default.removeItem(atPath: drafts)
     }
 
+    var thumbnailFolder: String? { folder.path + "/thumbnails" }
+
     private var drafts: String { folder.blobsPath + "/incoming" }
 
     private func place(_ id: BlobID) -> (folder: String, file: String) {

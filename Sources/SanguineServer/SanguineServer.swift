@@ -107,6 +107,7 @@ public struct SanguineServer: Service {
             keyServer: HTTPKeyServer(logger: logger),
             deviceCheck: try deviceCheck
                 ?? settings.deviceCheck.load(clock: clock, delay: delay, logger: logger),
+            images: ServerImages(folder: storage.blobs.thumbnailFolder.map { URL(filePath: $0) }),
             delay: delay
         )
         try await Self.recover(authority, readiness, logger)

@@ -1,4 +1,5 @@
 import SanguineAuthority
+import SanguineImages
 import SanguineModel
 import SanguineSQLite
 import SanguineServer
@@ -10,7 +11,7 @@ import SanguineTesting
 enum LimitTexts {
     static let all: [(String, String)] =
         wire + client + images + events + pages + ranges + records + messages + balance + metrics
-        + feed + live + authority + identity + driver + testing
+        + feed + live + decoding + authority + identity + driver + testing
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -267,6 +268,17 @@ enum LimitTexts {
         ("LiveLimits.switchesTime", time(LiveLimits.switchesTime)),
     ]
 
+    private static let decoding: [(String, String)] = [
+        ("DecodingLimits.pixels", count(DecodingLimits().pixels)),
+        ("DecodingLimits.frames", count(DecodingLimits().frames)),
+        ("DecodingLimits.time", time(DecodingLimits().time)),
+        ("VipsImages.memoryBytes", bytes(VipsImages.memoryBytes)),
+        ("ServerImages.fileBytes", bytes(ServerImages.fileBytes)),
+        ("ThumbnailLadder.sides", steps(ThumbnailLadder.sides)),
+        ("ThumbnailCache.diskBytes", bytes(ThumbnailCache.diskBytes)),
+        ("ThumbnailCache.memoryBytes", bytes(ThumbnailCache.memoryBytes)),
+    ]
+
     private static let records: [(String, String)] = [
         ("RecordLimits.operations", count(RecordLimits.operations)),
         ("RecordLimits.operationBytes", bytes(RecordLimits.operationBytes)),
@@ -394,6 +406,10 @@ enum LimitTexts {
 
     static func range(_ value: ClosedRange<Int>) -> String {
         "\(count(value.lowerBound)) to \(count(value.upperBound))"
+    }
+
+    static func steps(_ values: [Int]) -> String {
+        "\(count(values.count)), \(range(values[0]...values[values.count - 1]))"
     }
 
     static func bytes(_ value: some BinaryInteger) -> String {

@@ -28,7 +28,8 @@ package enum SampleFile: String, CaseIterable, Sendable {
     ///   - width: The width of an image. Default: 40.
     ///   - height: The height of an image. Default: 30.
     ///   - orientation: The EXIF orientation, 1 to 8. Default: 6.
-    ///   - filler: The number of bytes of picture data. Default: 9.
+    ///   - filler: The number of bytes of picture data. Default: 9. A JPEG and a PNG can be decoded:
+    ///     a PNG of the default height grows to hold them.
     /// - Returns: The bytes of the file.
     package func bytes(
         width: Int = 40,
@@ -96,9 +97,15 @@ package enum SampleFile: String, CaseIterable, Sendable {
         bytes += segment(0xED, text("Photoshop 3.0\0\(place)"))
         bytes += segment(0xE2, text("ICC_PROFILE\0") + [1, 1, 7])
         bytes += segment(0xFE, text(place))
-        bytes += segment(0xDB, [UInt8](repeating: 1, count: 65))
+        bytes += segment(0xDB, [0] + [UInt8](repeating: 1, count: 64))
         bytes += segment(0xC0, [8] + big(height, 2) + big(width, 2) + [1, 1, 0x11, 0])
+        // Tables with one code of one bit: no difference, and the end of a block.
+        for table: UInt8 in [0, 0x10] {
+            bytes += segment(0xC4, [table, 1] + [UInt8](repeating: 0, count: 16))
+        }
         bytes += segment(0xDA, [1, 1, 0, 0, 63, 0])
+        let blocks = (width + 7) / 8 * ((height + 7) / 8)
+        bytes += [UInt8](repeating: 0, count: (2 * blocks + 7) / 8)
         // Coded data that contains sequences resembling markers.
         bytes += data.flatMap { $0 == 0xFF ? [0xFF, 0] : [$0] } + [0xFF, 0, 0xFF, 0xD3, 5]
         bytes += [0xFF, 0xD9]
@@ -108,9 +115,54 @@ package enum SampleFile: String, CaseIterable, Sendable {
 
     // MARK: - PNG
 
-    /// Returns a chunk of a PNG file, with a checksum that is never verified.
+    /// Returns a chunk of a PNG file.
     package static func chunk(_ type: String, _ content: [UInt8]) -> [UInt8] {
-        big(content.count, 4) + text(type) + content + [1, 2, 3, 4]
+        let checked = text(type) + content
+        return big(content.count, 4) + checked + big(checksum(checked), 4)
+    }
+
+    /// The CRC-32 of each byte (PNG, annex D).
+    private static let checksums: [UInt32] = (0..<256).map { byte in
+        (0..<8).reduce(UInt32(byte)) { sum, _ in sum & 1 == 0 ? sum >> 1 : sum >> 1 ^ 0xEDB8_8320 }
+    }
+
+    private static func checksum(_ bytes: [UInt8]) -> Int {
+        var sum = UInt32.max
+        for byte in bytes { sum = checksums[Int(UInt8(truncatingIfNeeded: sum) ^ byte)] ^ sum >> 8 }
+        return Int(~sum)
+    }
+
+    /// Returns a zlib stream of the bytes without compression (RFC 1950 and 1951).
+    private static func stored(_ bytes: [UInt8]) -> [UInt8] {
+        var stream: [UInt8] = [0x78, 0x01]
+        for start in stride(from: 0, to: bytes.count, by: 65_535) {
+            let part = bytes[start..<min(bytes.count, start + 65_535)]
+            stream.append(part.endIndex == bytes.count ? 1 : 0)
+            stream += little(part.count, 2) + little(~part.count, 2) + part
+        }
+        var (low, high) = (1, 0)
+        for byte in bytes {
+            low = (low + Int(byte)) % 65_521
+            high = (high + low) % 65_521
+        }
+        return stream + big(high << 16 | low, 4)
+    }
+
+    /// Returns the rows of a gray image, each after its filter byte.
+    private static func rows(_ data: [UInt8], width: Int, height: Int) -> [UInt8] {
+        var rows: [UInt8] = []
+        rows.reserveCapacity((width + 1) * height)
+        // Not compressible, so that a stored image is as long.
+        var random = UInt32(truncatingIfNeeded: data.count)
+        for row in 0..<height {
+            rows.append(0)
+            for column in 0..<width {
+                let index = row * width + column
+                random = random &* 1_664_525 &+ 1_013_904_223
+                rows.append(index < data.count ? UInt8(random >> 24) : 0)
+            }
+        }
+        return rows
     }
 
     private static func png(
@@ -119,16 +171,25 @@ package enum SampleFile: String, CaseIterable, Sendable {
         _ tiff: [UInt8],
         _ data: [UInt8]
     ) -> [UInt8] {
+        let isDefault = width == 40 && height == 30
+        let height = isDefault ? max(height, (data.count + width) / (width + 1)) : height
+        // Few bits for few bytes. A larger image is never decoded.
+        let depth: UInt8 = data.count > 1_200 / 8 ? 8 : 1
+        let rowBytes = depth == 8 ? width : (width + 7) / 8
+        let isReal = isDefault || rowBytes * height <= 100_000
         var bytes: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
-        bytes += chunk("IHDR", big(width, 4) + big(height, 4) + [8, 2, 0, 0, 0])
+        bytes += chunk("IHDR", big(width, 4) + big(height, 4) + [depth, 0, 0, 0, 0])
         bytes += chunk("sRGB", [0])
         bytes += chunk("eXIf", tiff)
         bytes += chunk("tEXt", text("Comment\0\(place)"))
         bytes += chunk("iTXt", text("XML:com.adobe.xmp\0\0\0\0\0") + xmp)
         bytes += chunk("zTXt", text(place)) + chunk("tIME", [7, 1, 1, 1, 1, 1, 1])
         bytes += chunk("prVt", text(place))
-        bytes += chunk("IDAT", data) + chunk("IEND", [])
-        return bytes + text(place)
+        bytes += chunk(
+            "IDAT",
+            isReal ? stored(rows(data, width: rowBytes, height: height)) : data
+        )
+        return bytes + chunk("IEND", []) + text(place)
     }
 
     // MARK: - WebP

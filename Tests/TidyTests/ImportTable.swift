@@ -54,13 +54,19 @@ enum ImportTable {
                 "Hummingbird", "HummingbirdCore", "HummingbirdHTTP2", "Logging", "Metrics",
                 "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPCompression", "NIOHTTPTypes",
                 "NIOHTTPTypesHTTP1", "NIOPosix", "NIOSSL", "NIOTLS", "SanguineAuthority",
-                "SanguineModel",
+                "SanguineImages", "SanguineModel",
                 "ServiceLifecycle", "System", "SystemPackage", "SystemZlib",
                 "UnixSignals",
             ]
         ),
 
-        // A module map over a header of the system.
+        // Images: libvips, and the turns of accounts.
+        "SanguineImages": .only(language + ["SanguineAuthority", "SanguineVips"]),
+        // C.
+        "SanguineVips": .only([]),
+
+        // Module maps over headers of the system.
+        "SystemVips": .only([]),
         "SystemZlib": .only([]),
 
         // Wiring, benchmarks and tests may import everything that the manifest lets them link.
@@ -78,6 +84,7 @@ enum ImportTable {
         "SanguineTests": .anything,
         "SanguineAuthorityTests": .anything,
         "SanguineSQLiteTests": .anything,
+        "SanguineImagesTests": .anything,
         "StorageContractTests": .anything,
         "SanguineServerTests": .anything,
         "SanguineCommandTests": .anything,

@@ -16,10 +16,9 @@ extension Authority {
         _ file: [UInt8],
         to account: Identifier
     ) async throws(Problem) -> (facts: BlobFacts, isNew: Bool) {
-        let (content, id) = try await WireBody.perform(file.count, for: account) {
-            () throws(Problem) in
-            let content = try BlobContent(file)
-            return (content, BlobID(of: content.bytes))
+        let content = try await BlobContent(file, for: account, by: images)
+        let id = try await WireBody.perform(file.count, for: account) { () throws(Problem) in
+            BlobID(of: content.bytes)
         }
         let row = BlobRow(
             account: account,
@@ -116,6 +115,7 @@ extension Authority {
                 // The store refuses to remove a file that was stored again in the meantime.
                 try await storage.blobs.remove(id, keptBefore: horizon)
             }
+            if isRemoved { await images.removeThumbnails(of: id) }
             count += isRemoved ? 1 : 0
         }
         blobSweep.position = kept.count < limit ? nil : kept.last

@@ -1,4 +1,4 @@
-import SanguineModel
+package import SanguineModel
 
 /// The content of a file as it is stored: its type is detected from its bytes, and data about its
 /// origin is removed.
@@ -32,24 +32,36 @@ struct BlobContent {
             case .mp4, .quickTime: VideoFile.clean(file)
             case .webm: WebMFile.clean(file)
             }
-        guard let cleaned else {
-            throw Problem(
-                .malformedBody,
-                "Send a complete file: this one begins as \(type.rawValue), but is not valid."
-            )
-        }
+        guard let cleaned else { throw .incomplete(type.rawValue) }
         if let size = cleaned.size, size.pixels > WireLimits.blobPixels {
-            throw Problem(
-                .bodyTooLarge,
-                """
-                Send an image of at most \(WireLimits.blobPixels) pixels: this one has \
-                \(size.width) × \(size.height).
-                """
-            )
+            throw .tooManyPixels(size.width, size.height)
         }
         self.type = type
         bytes = cleaned.bytes
         size = cleaned.size
+    }
+
+    /// Reads and cleans a file, an image by a decoder.
+    ///
+    /// - Throws: in this order `unsupported_media_type`, and the problem of the processor, or of
+    ///   ``init(_:)``.
+    init(
+        _ file: [UInt8],
+        for account: Identifier,
+        by images: any ImageProcessor
+    ) async throws(Problem) {
+        guard let type = BlobType(of: file) else { throw .unknownType }
+        guard type.isImage else {
+            self = try await WireBody.perform(file.count, for: account) { () throws(Problem) in
+                try BlobContent(file)
+            }
+            return
+        }
+        let image = try await images.clean(file, type: type.rawValue, for: account)
+        guard let stored = BlobType(rawValue: image.type) else { throw .unknownType }
+        self.type = stored
+        bytes = image.bytes
+        size = PixelSize(image.width, image.height)
     }
 }
 
@@ -61,6 +73,25 @@ struct CleanedFile {
 }
 
 extension Problem {
+    /// The error for a file that is not a complete one of its type.
+    package static func incomplete(_ type: String) -> Problem {
+        Problem(
+            .malformedBody,
+            "Send a complete file: this one begins as \(type), but is not valid."
+        )
+    }
+
+    /// The error for an image with too many pixels.
+    package static func tooManyPixels(_ width: Int, _ height: Int) -> Problem {
+        Problem(
+            .bodyTooLarge,
+            """
+            Send an image of at most \(WireLimits.blobPixels) pixels: this one has \
+            \(width) × \(height).
+            """
+        )
+    }
+
     fileprivate static var unknownType: Problem {
         let types = BlobType.allCases.map(\.rawValue).joined(separator: ", ")
         return Problem(

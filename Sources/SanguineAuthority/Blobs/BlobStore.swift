@@ -52,4 +52,14 @@ public protocol BlobStore: Sendable {
     /// - Throws: ``StorageError`` if the file could not be removed.
     @discardableResult
     func remove(_ id: BlobID, keptBefore moment: Timestamp) async throws(StorageError) -> Bool
+
+    /// The path of the local folder for thumbnails of the images, which can be made again; `nil` for none.
+    ///
+    /// Copies of the data need not have it. Default: `nil`.
+    var thumbnailFolder: String? { get }
+}
+
+extension BlobStore {
+    /// No folder.
+    public var thumbnailFolder: String? { nil }
 }

@@ -10,6 +10,9 @@ enum BlobType: String, CaseIterable {
     case quickTime = "video/quicktime"
     case webm = "video/webm"
 
+    /// Whether a decoder can scale it.
+    var isImage: Bool { rawValue.hasPrefix("image/") }
+
     /// Detects the type; returns `nil` for a type that is not accepted.
     init?(of file: [UInt8]) {
         if file.starts(with: [0xFF, 0xD8, 0xFF]) {

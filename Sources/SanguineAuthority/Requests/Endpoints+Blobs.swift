@@ -22,10 +22,11 @@ extension Endpoints {
 
     @Sendable
     private func blob(_ request: any WireRequest) async throws(Problem) -> WireResponse {
-        try checkNoThumbnail(request)
+        let box = try ThumbnailBox(request.query)
         let identity = try await admission.read(request)
         let row = try await authority.readableBlob(try id(of: request), by: identity.account)
-        return try await file(row, [(.cacheControl, BlobCaching.personal)], to: request)
+        let fields = [(field: WireField.cacheControl, value: BlobCaching.personal)]
+        return try await file(row, fitting: box, fields, to: request)
     }
 
     /// Removes the file from the account; also succeeds if the account does not have it, so that a
@@ -53,7 +54,7 @@ extension Endpoints {
     /// signed.
     @Sendable
     private func publicBlob(_ request: any WireRequest) async throws(Problem) -> WireResponse {
-        try checkNoThumbnail(request)
+        let box = try ThumbnailBox(request.query)
         try request.checkAddress()
         try request.admitAnonymous()
         let id = try id(of: request)
@@ -66,16 +67,7 @@ extension Endpoints {
             (field: WireField.cacheControl, value: caching), (.allowOrigin, "*"),
             (.resourcePolicy, "cross-origin"),
         ]
-        return try await file(row, fields, to: request)
-    }
-
-    private func checkNoThumbnail(_ request: any WireRequest) throws(Problem) {
-        guard request.query["w"] == nil, request.query["h"] == nil else {
-            throw Problem(
-                .malformedRequest,
-                "Leave 'w' and 'h' out, and scale the image yourself: thumbnails are not supported."
-            )
-        }
+        return try await file(row, fitting: box, fields, to: request)
     }
 
     private func id(of request: any WireRequest) throws(Problem) -> BlobID {
@@ -83,12 +75,16 @@ extension Endpoints {
         return id
     }
 
-    /// Answers with a file, or with the part that the request asks for.
+    /// Answers with a file, with the part that the request asks for, or with a thumbnail.
     private func file(
         _ row: BlobRow,
+        fitting box: ThumbnailBox?,
         _ fields: [(field: WireField, value: String)],
         to request: any WireRequest
     ) async throws(Problem) -> WireResponse {
+        if let answer = try await thumbnail(of: row, fitting: box, fields, to: request) {
+            return answer
+        }
         let tag = "\"\(row.id)\""
         let size = Int(clamping: row.size)
         let fields = fields + [(.etag, tag), (.acceptRanges, "bytes")]

@@ -52,6 +52,8 @@ struct LoggedBlobStore: BlobStore {
         }
     }
 
+    var thumbnailFolder: String? { store.thumbnailFolder }
+
     private func logged(_ error: StorageError, _ action: String) -> StorageError {
         onFailure(error, action)
         return error

@@ -55,7 +55,7 @@ struct BlobDeliveryTests {
             for (text, part) in [
                 ("bytes=0-0", 0..<1), ("bytes=65530-200000", 65_530..<200_001),
                 ("bytes=-5", facts.size - 5..<facts.size),
-                ("bytes=299000-", 299_000..<facts.size),
+                ("bytes=\(facts.size - 1_000)-", facts.size - 1_000..<facts.size),
             ] {
                 let reply = try await guest.get(path, headers: ["Range": text])
                 #expect(reply.status == 206, "\(text)")
@@ -148,6 +148,50 @@ struct BlobDeliveryTests {
             let own = try await guest.get("/v1/blobs/\(facts.id)")
             #expect(own["Cache-Control"] == "private, max-age=31536000, immutable")
             #expect(own["Access-Control-Allow-Origin"] == nil)
+        }
+    }
+
+    @Test func `a thumbnail is kept by the caches that may keep its file`() async throws {
+        try await withServer { server in
+            let guest = try await server.guest()
+            let png = SampleFile.png.bytes(width: 300, height: 200, orientation: 1)
+            let facts = try await guest.upload(png).decode(BlobFacts.self)
+            let path = "/v1/public/blobs/\(facts.id)?w=100"
+            #expect(try await server.send("GET", path).code == "not_found")
+            let signed = try await guest.get("/v1/blobs/\(facts.id)/link").decode(BlobLink.self)
+            let linked = try await server.send("GET", signed.url + "&w=100")
+            #expect(linked["Content-Type"] == "image/jpeg")
+            #expect(linked["Cache-Control"]?.hasPrefix("private, max-age=") == true)
+
+            #expect(try await name(facts.id, "pages", "cover", by: guest).status == .applied)
+            let reply = try await server.send("GET", path)
+            #expect(reply.status == 200 && reply.bytes == linked.bytes)
+            #expect(reply["Cache-Control"] == "public, max-age=31536000, immutable")
+            #expect(reply["ETag"] == "\"\(facts.id)-96\"")
+            #expect(reply["Access-Control-Allow-Origin"] == "*")
+            #expect(reply["Cross-Origin-Resource-Policy"] == "cross-origin")
+            let tag = ["If-None-Match": "\"\(facts.id)-96\""]
+            #expect(try await server.send("GET", path, headers: tag).status == 304)
+        }
+    }
+
+    @Test func `a thumbnail has no ranges, and HEAD has its length`() async throws {
+        try await withServer { server in
+            let guest = try await server.guest()
+            let png = SampleFile.png.bytes(width: 300, height: 200, orientation: 1)
+            let facts = try await guest.upload(png).decode(BlobFacts.self)
+            let path = "/v1/blobs/\(facts.id)"
+            let part = ["Range": "bytes=0-9"]
+            let whole = try await guest.get(path + "?w=100", headers: part)
+            #expect(whole.status == 200 && whole.bytes.count > 10)
+            #expect(whole["Accept-Ranges"] == nil && whole["Content-Range"] == nil)
+            let head = try await guest.send("HEAD", path + "?w=100")
+            #expect(head.status == 200 && head.bytes.isEmpty)
+            #expect(head["Content-Length"] == "\(whole.bytes.count)")
+            #expect(head["ETag"] == whole["ETag"])
+            // An image that fits is the file itself.
+            let original = try await guest.get(path + "?w=300", headers: part)
+            #expect(original.status == 206 && original.bytes.count == 10)
         }
     }
 

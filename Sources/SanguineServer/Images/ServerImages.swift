@@ -1,0 +1,196 @@
+package import Foundation
+package import SanguineAuthority
+package import SanguineImages
+package import SanguineModel
+import Synchronization
+
+/// Cleans and scales images with libvips, and keeps the thumbnails.
+///
+/// Requests for the same thumbnail share one decoding, which ends early only if all of them are
+/// cancelled.
+///
+/// Mutable state: `flights`, guarded by its mutex. Bounded by the requests in progress.
+package final class ServerImages: ImageProcessor {
+    /// The bytes of stored files that are in memory to be scaled: 32 MiB.
+    package static let fileBytes = 32 << 20
+
+    private struct Flight {
+        let number: UInt64
+        let task: Task<Result<Thumbnail, Problem>, Never>
+        var waiting: Int
+    }
+
+    private struct Flights {
+        var running: [ThumbnailCache.Key: Flight] = [:]
+        var lastNumber: UInt64 = 0
+    }
+
+    private let vips: VipsImages
+    private let cache: ThumbnailCache
+    private let files = MemoryTurns(limit: fileBytes)
+    private let flights = Mutex(Flights())
+
+    /// Creates an instance.
+    ///
+    /// - Parameters:
+    ///   - folder: The folder for thumbnails; `nil` to keep them in memory only.
+    ///   - vips: The decoder. Default: that of the process.
+    package init(folder: URL?, vips: VipsImages = .shared) {
+        cache = ThumbnailCache(in: folder)
+        self.vips = vips
+    }
+
+    package func clean(
+        _ file: [UInt8],
+        type: String,
+        for account: Identifier
+    ) async throws(Problem) -> CleanedImage {
+        guard let format = ImageFormat(rawValue: type) else { throw .incomplete(type) }
+        do throws(ImageFailure) {
+            let image = try await vips.clean(file, as: format, for: .account(account))
+            guard image.bytes.count <= WireLimits.blobBytes else { throw .unsupported }
+            return CleanedImage(
+                bytes: image.bytes,
+                type: image.format.rawValue,
+                width: image.facts.width,
+                height: image.facts.height
+            )
+        } catch {
+            throw Problem(error, type)
+        }
+    }
+
+    package func thumbnail(
+        of image: BlobRow,
+        side: Int,
+        from file: @escaping @Sendable () async throws(Problem) -> [UInt8]
+    ) async throws(Problem) -> Thumbnail {
+        let key = ThumbnailCache.Key(image: image.id, side: side)
+        if let thumbnail = cache.remembered(key) { return thumbnail }
+        let flight = flights.withLock { flights in
+            if let flight = flights.running[key] {
+                flights.running[key]?.waiting += 1
+                return flight
+            }
+            flights.lastNumber += 1
+            let task = Task { [self] in
+                await Result { () async throws(Problem) in
+                    try await make(key, image, file)
+                }
+            }
+            let flight = Flight(number: flights.lastNumber, task: task, waiting: 1)
+            flights.running[key] = flight
+            return flight
+        }
+        let left = Atomic(false)
+        let result = await withTaskCancellationHandler {
+            await flight.task.value
+        } onCancel: {
+            if !left.exchange(true, ordering: .relaxed) { leave(flight.number, key) }
+        }
+        if !left.exchange(true, ordering: .relaxed) { leave(flight.number, key) }
+        return try result.get()
+    }
+
+    package func removeThumbnails(of id: BlobID) async { await cache.remove(of: id) }
+
+    /// Ends the flight with its last request.
+    private func leave(_ number: UInt64, _ key: ThumbnailCache.Key) {
+        let abandoned = flights.withLock { flights -> Flight? in
+            guard let flight = flights.running[key], flight.number == number else { return nil }
+            flights.running[key]?.waiting -= 1
+            guard flight.waiting == 1 else { return nil }
+            flights.running[key] = nil
+            return flight
+        }
+        // This has no effect if it has finished.
+        abandoned?.task.cancel()
+    }
+
+    private func make(
+        _ key: ThumbnailCache.Key,
+        _ image: BlobRow,
+        _ file: @escaping @Sendable () async throws(Problem) -> [UInt8]
+    ) async throws(Problem) -> Thumbnail {
+        if let thumbnail = await cache.find(key) { return thumbnail }
+        guard let format = ImageFormat(rawValue: image.type) else { throw .incomplete(image.type) }
+        let result: Result<EncodedImage, Problem>
+        do throws(ImageFailure) {
+            result = try await files.perform(Int(clamping: image.size)) {
+                () async throws(ImageFailure) -> Result<EncodedImage, Problem> in
+                let bytes: [UInt8]
+                do throws(Problem) { bytes = try await file() } catch { return .failure(error) }
+                let thumbnail = try await vips.thumbnail(
+                    of: bytes,
+                    as: format,
+                    side: key.side,
+                    for: .account(image.account)
+                )
+                return .success(thumbnail)
+            }
+        } catch {
+            throw Problem(scaling: error, image.type)
+        }
+        let scaled = try result.get()
+        let thumbnail = Thumbnail(bytes: scaled.bytes, type: scaled.format.rawValue)
+        await cache.store(thumbnail, key)
+        return thumbnail
+    }
+}
+
+extension Problem {
+    /// The refusal of an uploaded image.
+    fileprivate init(_ failure: ImageFailure, _ type: String) {
+        switch failure {
+        case .unreadable: self = .incomplete(type)
+        case .unsupported:
+            self.init(
+                .unsupportedMediaType,
+                "Send the image as JPEG: the coding of this \(type) is not accepted."
+            )
+        case .tooLarge(let facts) where facts.frames > 1:
+            self.init(
+                .bodyTooLarge,
+                """
+                Send an animation of at most \(DecodingLimits().frames) frames and \
+                \(WireLimits.blobPixels) pixels in all: this one has \(facts.frames) frames of \
+                \(facts.width) × \(facts.height).
+                """
+            )
+        case .tooLarge(let facts): self = .tooManyPixels(facts.width, facts.height)
+        case .timeout:
+            self.init(
+                .invalidContent,
+                "Send a smaller or simpler image: this one takes too long to decode."
+            )
+        case .cancelled: self.init(.overloaded, "Send the file again: the upload was cancelled.")
+        case .unavailable:
+            self.init(
+                .unsupportedMediaType,
+                "Send an image of another type: this server has no decoder for \(type)."
+            )
+        }
+    }
+
+    /// The refusal of a thumbnail.
+    fileprivate init(scaling failure: ImageFailure, _ type: String) {
+        switch failure {
+        case .cancelled: self.init(.overloaded, "Ask again: the request was cancelled.")
+        default:
+            self.init(
+                .invalidContent,
+                "Leave 'w' and 'h' out: this \(type) cannot be scaled, only read as it is."
+            )
+        }
+    }
+}
+
+extension Result where Failure == Problem {
+    fileprivate init(_ body: () async throws(Failure) -> Success) async {
+        do throws(Failure) {
+            self = .success(try await body())
+        } catch {
+            self = .failure(error)
+        }
+    }
+}

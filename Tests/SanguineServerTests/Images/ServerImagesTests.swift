@@ -1,0 +1,93 @@
+import Foundation
+import SanguineAuthority
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineServer
+
+/// Thumbnails that requests share.
+@Suite("Thumbnails: shared work", .bounded)
+struct ServerImagesTests {
+    private let row = BlobRow(
+        account: Identifier(at: ManualClock.start),
+        id: BlobID(of: [1]),
+        size: 500,
+        type: "image/png",
+        width: 40,
+        height: 30,
+        createdAt: ManualClock.start
+    )
+
+    @Test func `simultaneous requests read and scale the image once`() async throws {
+        let images = ServerImages(folder: nil)
+        let (reads, gate) = (WatchedState(0), WatchedState(false))
+        let png = SampleFile.png.bytes()
+        let tasks = (1...10).map { _ in
+            Task {
+                try await images.thumbnail(of: row, side: 32) { () async throws(Problem) in
+                    reads.withLock { $0 += 1 }
+                    _ = try? await gate.wait(for: "the gate") { $0 }
+                    return png
+                }
+            }
+        }
+        try await reads.wait(for: "the first read") { $0 == 1 }
+        gate.withLock { $0 = true }
+        var found: Set<Thumbnail> = []
+        for task in tasks { found.insert(try await task.finished()) }
+        #expect(found.count == 1 && found.first?.type == "image/jpeg")
+        #expect(reads.value == 1)
+        let again = try await images.thumbnail(of: row, side: 32) { () async throws(Problem) in [] }
+        #expect(found == [again])
+    }
+
+    @Test func `a failure is not kept`() async throws {
+        let images = ServerImages(folder: nil)
+        let refused = await Self.refusal {
+            () async throws(Problem) in
+            try await images.thumbnail(of: row, side: 32) { () async throws(Problem) in [1, 2] }
+        }
+        #expect(refused?.code == .invalidContent && refused?.status == 422)
+        let png = SampleFile.png.bytes()
+        let thumbnail = try await images.thumbnail(of: row, side: 32) {
+            () async throws(Problem) in png
+        }
+        #expect(thumbnail.type == "image/jpeg")
+    }
+
+    @Test func `an upload is stored upright, without its location`() async throws {
+        let images = ServerImages(folder: nil)
+        let image = try await images.clean(
+            SampleFile.jpeg.bytes(),
+            type: "image/jpeg",
+            for: row.account
+        )
+        #expect((image.width, image.height) == (30, 40))
+        #expect(!image.bytes.contains(text: SampleFile.place))
+        let cut = await Self.refusal { () async throws(Problem) in
+            try await images.clean([0xFF, 0xD8, 0xFF], type: "image/jpeg", for: row.account)
+        }
+        #expect(cut?.code == .malformedBody)
+        let bomb = await Self.refusal { () async throws(Problem) in
+            try await images.clean(
+                SampleFile.png.bytes(width: 10_000, height: 6_000),
+                type: "image/png",
+                for: row.account
+            )
+        }
+        #expect(bomb?.code == .bodyTooLarge && bomb?.detail.contains("6000 × 10000") == true)
+    }
+
+    private static func refusal<Value>(
+        _ body: () async throws(Problem) -> Value
+    ) async -> Problem? {
+        do throws(Problem) {
+            _ = try await body()
+            return nil
+        } catch {
+            return error
+        }
+    }
+}
