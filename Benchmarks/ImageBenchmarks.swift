@@ -10,8 +10,8 @@ import Darwin
 import Glibc
 #endif
 
-/// Thumbnails of photos: their processor time next to `vipsthumbnail`, a burst on one thumbnail, and
-/// the memory of eight at a time.
+/// Thumbnails of photos: their processor time next to `vipsthumbnail`, a burst on one thumbnail,
+/// and the memory of eight at a time.
 enum ImageBenchmarks {
     private static let photos = 12
     private static let side = 256
@@ -101,7 +101,9 @@ enum ImageBenchmarks {
         }
     }
 
-    /// Returns the wall time of a burst divided by its requests, the first of which scale the image.
+    /// Returns the wall time of a burst divided by its requests.
+    ///
+    /// The first request scales the image.
     private static func burstMilliseconds(_ file: URL) async throws -> Double {
         let bytes = Array(try Data(contentsOf: file))
         let moment = Timestamp(millisecondsSince1970: 0)
@@ -151,7 +153,7 @@ enum ImageBenchmarks {
         return used() - before
     }
 
-    /// Returns the most memory that the process has had in the meantime, where the system counts it.
+    /// Returns the largest memory of the process in the meantime, where the system counts it.
     private static func peakMegabytes(_ body: () async throws -> Void) async throws -> Double {
         // 5 resets the high-water mark (proc_pid_clear_refs(5)).
         try? Data("5".utf8).write(to: URL(filePath: "/proc/self/clear_refs"))

@@ -133,8 +133,7 @@ public struct SanguineServer: Service {
             logger: logger
         )
         (self.registry, self.log, self.logger) = (registry, log, logger)
-        registry.expose(storage, log)
-        registry.expose(authority)
+        registry.expose(storage, authority, log)
         (self.consumption, self.clock, self.delay) = (consumption, clock, delay)
     }
 
@@ -516,7 +515,8 @@ public struct SanguineServer: Service {
 
 extension OpenMetricsRegistry {
     /// Exposes metrics of the storage and the log.
-    fileprivate func expose(_ storage: any Storage, _ log: LogQueue?) {
+    fileprivate func expose(_ storage: any Storage, _ authority: Authority, _ log: LogQueue?) {
+        expose(authority)
         if storage.freeBytes != nil {
             expose(gauge: "data_free_bytes") { storage.freeBytes.map { Double($0) } }
         }
@@ -528,7 +528,7 @@ extension OpenMetricsRegistry {
 
 extension OpenMetricsRegistry {
     /// Exposes the progress of building indexes, and the reads of lists that accounts share.
-    fileprivate func expose(_ authority: Authority) {
+    private func expose(_ authority: Authority) {
         expose(gauge: "record_indexes_building") { Double(authority.indexesBuilding) }
         expose("record_index_looks") { authority.indexLooks }
         expose("record_list_hits") { authority.listCacheCounts.hits }

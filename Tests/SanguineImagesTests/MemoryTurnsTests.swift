@@ -59,7 +59,7 @@ struct MemoryTurnsTests {
         try await eventually("two are waiting") { turns.waiting == 2 }
         large.cancel()
         try await small.finished()
-        await #expect(throws: ImageFailure.cancelled) { try await large.value }
+        await #expect(throws: ImageFailure.cancelled) { try await large.finished() }
         gate.withLock { $0 = true }
         try await first.finished()
         #expect(turns.waiting == 0 && turns.taken == 0)

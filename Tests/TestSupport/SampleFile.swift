@@ -28,8 +28,8 @@ package enum SampleFile: String, CaseIterable, Sendable {
     ///   - width: The width of an image. Default: 40.
     ///   - height: The height of an image. Default: 30.
     ///   - orientation: The EXIF orientation, 1 to 8. Default: 6.
-    ///   - filler: The number of bytes of picture data. Default: 9. A JPEG and a PNG can be decoded:
-    ///     a PNG of the default height grows to hold them.
+    ///   - filler: The number of bytes of picture data. Default: 9. A JPEG and a PNG can be
+    ///     decoded: a PNG of the default height grows to hold them.
     /// - Returns: The bytes of the file.
     package func bytes(
         width: Int = 40,

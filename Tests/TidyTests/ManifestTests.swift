@@ -33,7 +33,7 @@ extension SourceFile {
         let withoutComments = SourceFile("Package.txt", String(decoding: text, as: UTF8.self))
         return try withoutComments.matches(
             of:
-                #"\.(?:t|executableT|testT)arget\(\s*name:\s*"(\w+)""#,
+                #"\.(?:(?:t|executableT|testT)arget|systemLibrary)\(\s*name:\s*"(\w+)""#,
             in: \.text
         )
         .map(\.text)

@@ -1,10 +1,5 @@
 // The identity by which a view keeps its model: the same identity means the same model.
 
-extension ValueQuery {
-    /// The identity of the query among those of its type: its name and its parameters.
-    package var identity: String { key.text }
-}
-
 extension ListQuery {
     /// The identity of the list among those of its type: its name and its parameters.
     package var identity: String { key.text }

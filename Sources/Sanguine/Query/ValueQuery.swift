@@ -110,6 +110,9 @@ public struct ValueQuery<Value: Codable & Sendable & Equatable>: Sendable {
 // MARK: - Declaration
 
 extension ValueQuery {
+    /// The identity of the query among those of its type: its name and its parameters.
+    package var identity: String { key.text }
+
     /// The query's declaration.
     ///
     /// It does not depend on the parameters, so any parameters will do.

@@ -76,15 +76,14 @@ final class UserScope: Sendable {
         balance = Self.balance(services, store, zone, self.authorizer.account)
         cacheScope = Self.cacheScope(services, store, call, [balance, QuotaSource(balance)])
         outbox = Self.outbox(services, folder, floor)
-        let carrier = Self.feedUpdater(services, balance, cacheScope)
-        feedUpdater = carrier
+        feedUpdater = Self.feedUpdater(services, balance, cacheScope)
         threads = Self.threads(services, folder, store, balance)
         records = UserRecords(
             outbox,
             observers: services.records,
             threads: threads,
-            carry: carrier.apply,
-            changedOnServer: carrier.changed
+            carry: feedUpdater.apply,
+            changedOnServer: feedUpdater.changed
         )
         let server = configuration.server == nil ? nil : call
         recordMutations = RecordMutationDriver(records, server) { () throws(SanguineError) in
@@ -92,7 +91,7 @@ final class UserScope: Sendable {
         }
         uses = QuotaUses(balance, services)
         mutations = RemoteMutationDriver(outbox, services, user: cacheScope, uses: uses)
-        mutations.onAccountChange { carrier.changedAccount(at: $0) }
+        mutations.onAccountChange { [feedUpdater] in feedUpdater.changedAccount(at: $0) }
         feed = UserFeed(records, server, pollInterval: configuration.recordPolling) {
             [switches = services.switches] in switches.current.revision
         }

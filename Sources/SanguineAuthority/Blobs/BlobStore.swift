@@ -53,9 +53,9 @@ public protocol BlobStore: Sendable {
     @discardableResult
     func remove(_ id: BlobID, keptBefore moment: Timestamp) async throws(StorageError) -> Bool
 
-    /// The path of the local folder for thumbnails of the images, which can be made again; `nil` for none.
+    /// The path of the local folder for thumbnails of the images; `nil` for none.
     ///
-    /// Copies of the data need not have it. Default: `nil`.
+    /// The thumbnails can be made again, so copies of the data need not have them. Default: `nil`.
     var thumbnailFolder: String? { get }
 }
 

@@ -73,8 +73,8 @@ public struct RecordCollection: Hashable, Sendable {
     ///     everyone may read the records, the server sets this member to the moment at which it
     ///     created the record, as text in RFC 3339, and ignores the client's value. Until then the
     ///     client shows its own moment.
-    ///   - blobs: The members that name uploaded files, at most 8: an account that may read a record
-    ///     may read these files. Default: none.
+    ///   - blobs: The members that name uploaded files, at most 8: an account that may read a
+    ///     record may read these files. Default: none.
     ///   - owner: The member that the server sets to the id of the owner's account, whatever the
     ///     client sends, so that other readers can rely on it. Default: none.
     ///   - unique: Groups of members whose values occur together in one record only, such as the

@@ -88,7 +88,7 @@ struct PublishedRecordsTests {
         ana.cancel()
         try await endWindow(fixture, client, askers: 1)
 
-        await #expect(throws: (any Error).self) { try await ana.finished() }
+        await #expect(throws: SanguineError.cancelled) { try await ana.finished() }
         #expect(try await ben.finished().name == "ben")
         #expect(lookups(fixture).map { $0["ids"] } == ["ben"])
     }
