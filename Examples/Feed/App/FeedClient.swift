@@ -21,6 +21,14 @@ extension SanguineClient.Configuration {
 /// The part of a profile that rows show.
 public typealias Card = PartialRecord<Profile>
 
+extension Card {
+    /// Creates the part of the user's own profile.
+    init?(of profile: Profile) {
+        guard case .object(let members)? = try? JSONValue(encoding: profile) else { return nil }
+        try? self.init(id: profile.id, members, selecting: Profile.card)
+    }
+}
+
 // MARK: - Lists of all users
 
 extension RecordListing<Post> {

@@ -25,7 +25,7 @@ public final class FeedScreen {
     public let outbox: OutboxModel
     private var deleted: Set<RecordID> = []
     @ObservationIgnored private var authors: [RecordID: ValueModel<Card>] = [:]
-    @ObservationIgnored private var ahead: (first: RecordID, pictures: ImagePrefetch)?
+    @ObservationIgnored private var ahead: (last: RecordID, pictures: ImagePrefetch)?
 
     /// Creates the screen, which shows what is cached.
     ///
@@ -72,6 +72,9 @@ public final class FeedScreen {
 
     /// Returns the author of a post; `nil` until the profile is known, or if it is another user's.
     public func author(of post: Post) -> Card? {
+        if client.record(Post.self, post.id) != nil {
+            return client.cached(.me).flatMap { Card(of: $0) }  // Also before the first contact.
+        }
         guard let id = post.profile else { return nil }
         let known = authors[id] ?? client.model(.card(id))
         if authors.count >= Self.mostAuthors { authors.removeAll() }
@@ -106,10 +109,12 @@ public final class FeedScreen {
         list.itemAppeared(post.id)
         let rows = posts
         guard let index = rows.firstIndex(where: { $0.id == post.id }) else { return }
+        let last = ahead.flatMap { known in rows.firstIndex { $0.id == known.last } } ?? 0
+        guard last < index + Self.picturesAhead / 2 else { return }
         let next = rows[(index + 1)...].prefix(Self.picturesAhead)
-        guard let first = next.first, ahead?.first != first.id else { return }
+        guard let end = next.last, end.id != ahead?.last else { return }
         let sources = next.compactMap(\.photo).map { ImageSource.file($0) }
-        ahead = (first.id, client.images.prefetch(sources, fitting: Self.pictureSize))
+        ahead = (end.id, client.images.prefetch(sources, fitting: Self.pictureSize))
     }
 
     // MARK: - Actions

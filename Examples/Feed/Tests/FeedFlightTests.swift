@@ -158,15 +158,19 @@ struct FeedFlightTests {
             #expect(try await client.refresh(.feed()).count == 12)
             network.release()
             try await eventually("the visible picture") { await picture.phase == .ready }
-            try await eventually("all pictures") {
-                client.images.statistics.memoryImages >= 11
+            try await eventually("the other ten pictures") {
+                network.recorded.requests.count {
+                    $0.isForFile() && !$0.url.path().hasSuffix(file)
+                } == 10
             }
             let place = network.arrived.prefix { !$0.url.path().hasSuffix(file) }.count + 1
+            let later = 10 - (place - 1)
+            #expect(place == 3)
             printFigure(
                 "K14",
                 ours: """
-                    the visible picture is request \(place), before \
-                    \(network.arrived.count - place) pictures that are loaded in advance
+                    the visible picture is request \(place), before \(later) pictures that are \
+                    loaded in advance
                     """
             )
             client.close()

@@ -24,6 +24,7 @@ struct FeedNetworkTests {
             let post = try await screen.publish("Hello")
             try await screen.likes.set(true, of: post)
             #expect(await screen.posts.map(\.text) == ["Hello"])
+            #expect(await screen.authorNames == ["Defne"])
             let isLiked = await screen.likes.contains(post)
             #expect(await screen.likes.count(of: post) == 1 && isLiked)
 

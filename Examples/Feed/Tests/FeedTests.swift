@@ -231,6 +231,7 @@ struct FeedTests {
             let network = RecordedNetwork()
             let client = try world.client { $0.transport = network }
             _ = try await client.value(of: .account)
+            try await client.waitUntilIdle()
             _ = network.take()
             let listing = RecordListing<Profile>().search(Profile.name, prefix: "person")
             let whole = try await client.value(of: .published(listing, size: 100))

@@ -39,7 +39,7 @@ struct FeedToolTests {
         #expect(output.hasPrefix("0 posts are cached\n"))
         #expect(output.contains("Ana: Picture 45 [picture]"))
         #expect(output.contains("— page 2, prefetched") && output.contains("— page 3, prefetched"))
-        #expect(output.contains("records:posts: ") && output.contains("images requests: "))
+        #expect(output.contains("records:posts: ") && output.contains(" from hosts, "))
     }
 
     @Test func `posts that were scrolled through are shown without a server`() async throws {

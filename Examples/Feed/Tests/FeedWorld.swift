@@ -149,6 +149,8 @@ struct Visitor: Sendable {
     let profile: RecordID
     let account: Identifier
 
+    private static let transport = URLSessionTransport.patient
+
     /// Performs mutations, and expects that the server applies them.
     ///
     /// - Parameters:
@@ -206,7 +208,7 @@ struct Visitor: Sendable {
         if let token { headers["Authorization"] = "Bearer \(token)" }
         let url = try #require(URL(string: path, relativeTo: server)?.absoluteURL)
         let request = TransportRequest(method: method, url: url, headers: headers, body: body)
-        let answer = try await URLSessionTransport.patient.send(request)
+        let answer = try await transport.send(request)
         let text = String(decoding: answer.body.prefix(400), as: UTF8.self)
         #expect((200...299).contains(answer.status), "\(text)")
         return answer

@@ -91,7 +91,6 @@ enum Statistics {
                 """
             )
         }
-        if let images = summary.images { try say("images \(images)") }
         try say("\(summary)")
     }
 }
