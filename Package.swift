@@ -686,6 +686,62 @@ let package = Package(
             path: "Examples/Readings/Tests",
             swiftSettings: strict
         ),
+        // The social network of the examples: pictures of all users, likes, replies and follows.
+        .target(
+            name: "FeedModel",
+            dependencies: ["SanguineModel"],
+            path: "Examples/Feed/Model",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "FeedServer",
+            dependencies: [
+                "FeedModel",
+                "SanguineSQLite",
+                "SanguineServer",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Examples/Feed/Server",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "FeedApp",
+            dependencies: ["FeedModel", "Sanguine"],
+            path: "Examples/Feed/App",
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "Feed",
+            dependencies: [
+                "FeedApp",
+                "FeedModel",
+                "FeedServer",
+                "ExampleTerminal",
+                "Sanguine",
+                "SanguineServer",
+                server("ArgumentParser", "swift-argument-parser"),
+            ],
+            path: "Examples/Feed/Tool",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "FeedTests",
+            dependencies: [
+                "Feed",
+                "FeedApp",
+                "FeedModel",
+                "FeedServer",
+                "ExampleTerminal",
+                "Sanguine",
+                "SanguineCommand",
+                "SanguineModel",
+                "SanguineServer",
+                "SanguineTesting",
+                "TestSupport",
+            ],
+            path: "Examples/Feed/Tests",
+            swiftSettings: strict
+        ),
         // The astrology app of the examples: the positions that it computes, and what they mean.
         .target(name: "AlmanacSky", path: "Examples/Almanac/Sky", swiftSettings: strict),
         .testTarget(

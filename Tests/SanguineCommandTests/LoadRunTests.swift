@@ -161,6 +161,19 @@ struct LoadRunTests {
         #expect(run.tally.rows[1].latencies.longest > .milliseconds(4_500))
     }
 
+    @Test func `a like names the first post of the last list`() {
+        var pushed: [String] = []
+        let steps = [LoadStep("feed", isOnce: true), LoadStep("like", isOnce: true)]
+        _ = Self.play(Self.plan(steps)) { send, now in
+            if send.message.path == "/v1/sync/push" { pushed.append(send.message.body ?? "") }
+            guard send.message.path.contains("records") else { return (now, Self.success(send)) }
+            let list = #"{"items":[{"id":"one"},{"id":"two"}]}"#
+            return (now, .response(status: 200, body: Array(list.utf8)))
+        }
+        #expect(pushed.count == 1)
+        #expect(pushed.first?.contains(#""fields":{"post":"one"}"#) == true)
+    }
+
     @Test func `a refused operation is a failure although the status is 200`() {
         let body = #"{"results":[{"status":"refused","problem":{"code":"not_found"}}]}"#
         let run = Self.play(Self.plan([LoadStep("like", isOnce: true)])) { send, now in

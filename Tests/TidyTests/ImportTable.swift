@@ -111,6 +111,13 @@ enum ImportTable {
         "ReadingsApp": .only(["Foundation", "Observation", "ReadingsModel", "Sanguine"]),
         "Readings": .anything,
         "ReadingsTests": .anything,
+        "FeedModel": .only(["SanguineModel"]),
+        "FeedServer": .only([
+            "FeedModel", "Foundation", "Logging", "SanguineSQLite", "SanguineServer",
+        ]),
+        "FeedApp": .only(["FeedModel", "Foundation", "Observation", "Sanguine"]),
+        "Feed": .anything,
+        "FeedTests": .anything,
         "AlmanacSky": .only(["Foundation"]),
         "AlmanacSkyTests": .anything,
         "AlmanacModel": .only(["AlmanacSky", "SanguineModel"]),

@@ -10,8 +10,8 @@ extension ValueQuery where Value: SyncedRecord {
     ///
     /// Lookups of one collection made at the same time are joined into one request; see ``Batch``.
     /// A lookup of a record that does not exist fails with the problem `not_found`, which does not
-    /// affect the others. When the user's own records of the collection change, or the server
-    /// reports a change of a list that is shown, the value becomes stale.
+    /// affect the others. When the user's own records of the collection, or of one that it counts,
+    /// change, or the server reports a change of a list that is shown, the value becomes stale.
     ///
     /// - Parameters:
     ///   - type: The type of the record.
@@ -80,8 +80,8 @@ extension ListQuery where Item: SyncedRecord {
     /// A list of records that the user may read, of all owners, in the server's order.
     ///
     /// Records that do not match the type are left out: other users may have stored anything. When
-    /// the user's own records of the collection change, or the server reports a change of the list
-    /// while it is shown, the list becomes stale.
+    /// the user's own records of the collection, or of one that it counts, change, or the server
+    /// reports a change of the list while it is shown, the list becomes stale.
     ///
     /// - Parameters:
     ///   - listing: The records and their order. Default: all, by id.

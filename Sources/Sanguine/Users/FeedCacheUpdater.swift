@@ -53,9 +53,11 @@ final class FeedCacheUpdater: Sendable {
         (self.schema, self.switches) = (schema, switches)
     }
 
-    /// Marks the published lists and lookups of collections as stale.
+    /// Marks the published lists and lookups of collections as stale, and those of the records
+    /// that count them.
     func changed(_ collections: Set<String>) {
-        for name in collections.sorted()
+        let counted = collections.flatMap { schema.collection($0)?.counts ?? [] }
+        for name in collections.union(counted.map(\.collection)).sorted()
         where schema.collection(name).map({ $0.access != .owner }) ?? false {
             queries?.invalidate(.dependency(PublishedRecords.dependency(name)))
         }

@@ -39,7 +39,7 @@ struct LoadOptions: ParsableArguments {
     @Option(help: "The collection of feed, page and post. Default: posts.")
     var collection: String?
 
-    @Option(help: "The collection of likes. Default: notes.")
+    @Option(help: "The collection of likes, whose member 'post' names a post. Default: notes.")
     var likes: String?
 
     @Option(help: "The function of ask, with the input 'text'. Default: echo.")

@@ -196,7 +196,7 @@ struct LoadUsers: Sendable {
     private mutating func push(_ number: Int, _ user: User, isLike: Bool) -> Message {
         let fields =
             isLike
-            ? #"{"likes":"\#(user.post ?? "none")"}"#
+            ? #"{"post":"\#(user.post ?? "none")"}"#
             : #"{"text":"Post \#(user.sequence) of user \#(number)"}"#
         let collection = isLike ? plan.likes : plan.collection
         let body = Self.push(

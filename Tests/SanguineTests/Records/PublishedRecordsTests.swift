@@ -16,10 +16,20 @@ private struct Person: SyncedRecord {
     var about: String?
 }
 
+private struct Badge: SyncedRecord {
+    static let collection = RecordCollection(
+        "badges",
+        access: .everyone,
+        counts: [RecordCounter(by: "profile", in: "profiles", as: "badges")]
+    )
+    let id: RecordID
+    var profile: RecordID
+}
+
 /// Records of all users, read from the server.
 @Suite("Published records", .bounded)
 struct PublishedRecordsTests {
-    private static let schema = RecordSchema(Person.self)
+    private static let schema = RecordSchema(Person.self, Badge.self)
 
     private func fixture() throws -> (RecordsFixture, SanguineClient) {
         let fixture = RecordsFixture(schema: Self.schema)
@@ -158,6 +168,19 @@ struct PublishedRecordsTests {
         try client.perform(CreateRecord(RecordKey("profiles", .of("dora")), ["name": "dora"]))
         try await client.synchronize()
         #expect(try await client.value(of: all).count == 4)
+        #expect(lookups(fixture).count == 2)
+    }
+
+    @Test func `a change of the user's own record makes lists of what counts it stale`()
+        async throws
+    {
+        let (fixture, client) = try fixture()
+        let all = ListQuery<Person>.published()
+        try await client.synchronize()
+        _ = try await client.value(of: all)
+        try client.perform(CreateRecord(Badge(id: .of("b"), profile: .of("ana"))))
+        try await client.synchronize()
+        _ = try await client.value(of: all)
         #expect(lookups(fixture).count == 2)
     }
 
