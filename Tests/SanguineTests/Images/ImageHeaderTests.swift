@@ -121,7 +121,7 @@ struct ImageKeyTests {
     @Test func `sizes that differ by a pixel share an image`() {
         #expect(ImageSize(width: 299, height: 300).side == ImageSize(width: 301, height: 10).side)
         #expect(ImageSize(width: 384, height: 1).side == 384)
-        #expect(ImageSize(width: 0, height: 0).side == 64)
+        #expect(ImageSize(width: 0, height: 0).side == 32)
         #expect(ImageSize(width: 100_000, height: 1).side == 4_096)
     }
 }
