@@ -8,13 +8,14 @@ FORMATTED := Package.swift $(wildcard Sources Tests Benchmarks Examples)
 SEEDS ?= 1..10000
 CLIENT_SEEDS ?= 1..400
 CASES ?= 1000000
+SECONDS ?= 3600
 RECORDS ?= 100000
 USERS ?= 200
 RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test client server flaky check bench litellm simulate leaks fuzz sanitize format lint scripts openapi openai browser consumer docs packages tools
+.PHONY: help demo test client server flaky check bench litellm simulate leaks fuzz uploads sanitize format lint scripts openapi openai browser consumer docs packages tools
 
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +75,12 @@ fuzz: packages ## Send CASES (1000000) mutated bodies and as many streams of byt
 	$(SWIFT) build $(RELEASE) --product sanguine
 	$(SWIFT) build $(RELEASE) --product Fuzz
 	.build-release/release/Fuzz --bodies $(CASES) --streams $(CASES)
+
+uploads: packages ## Upload changed images and videos to a server for SECONDS (3600).
+	@Scripts/install-missing.sh tests
+	$(SWIFT) build $(RELEASE) --product sanguine
+	$(SWIFT) build $(RELEASE) --product Fuzz
+	Scripts/fuzz-uploads.sh $(SECONDS)
 
 sanitize: packages ## Run the tests under the thread sanitizer, and a server and images under the address sanitizer.
 	Scripts/sanitize.sh
