@@ -11,6 +11,7 @@ CASES ?= 1000000
 SECONDS ?= 3600
 RECORDS ?= 100000
 USERS ?= 200
+ROWS ?= 1000000
 RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
@@ -52,11 +53,11 @@ flaky: packages ## Run each suite in its own process ROUNDS (20) times; with LOA
 check: export REQUIRE_TOOLS = 1
 check: tools lint scripts test openapi openai docs consumer simulate ## Run all checks that a change must pass.
 
-bench: packages ## Measure a release build, with a restore of RECORDS (100000) and USERS (200); writes .build/bench.json.
+bench: packages ## Measure a release build, with a restore of RECORDS (100000), USERS (200) and ROWS (1000000); writes .build/bench.json.
 	$(SWIFT) build $(RELEASE) --product sanguine
 	$(SWIFT) build $(RELEASE) --product Benchmarks
 	mkdir -p .build
-	.build-release/release/Benchmarks --records $(RECORDS) --users $(USERS)
+	.build-release/release/Benchmarks --records $(RECORDS) --users $(USERS) --rows $(ROWS)
 
 litellm: packages ## Install LiteLLM's proxy and measure it with the same model as our server.
 	Scripts/bench-litellm.sh
