@@ -100,6 +100,18 @@ struct HostileVideoTests {
         #expect(VideoFile.clean(Self.type + movies + other, as: .mp4) == nil)
     }
 
+    @Test(arguments: [UInt8(0), 1, 7])
+    func `boxes of no length end the reading`(length: UInt8) {
+        let zeros: [UInt8] = [0, 0, 0, length] + Array("trak".utf8)
+        let many = [[UInt8]](repeating: zeros, count: 1_000).flatMap(\.self)
+        // A length of 0 is that of the rest, so that all others are nested in the first one. A
+        // length of 1 is followed by a longer number.
+        #expect(VideoFile.clean(Self.type + SampleFile.box("moov", many), as: .mp4) == nil)
+        let type = SampleFile.box("ftyp", Array("heic\0\0\0\0mif1heic".utf8))
+        #expect(ImageHeader(type + SampleFile.box("meta", [0, 0, 0, 0] + many)) == nil)
+        #expect(ImageHeader(type + many) == nil)
+    }
+
     @Test func `a WebM file of a million elements is cleaned`() throws {
         let header = SampleFile.element(
             [0x1A, 0x45, 0xDF, 0xA3],

@@ -106,8 +106,10 @@ struct UploadFuzzTests {
             let page = Array("<!DOCTYPE html>\(HostileFile.script)".utf8)
             for (name, type) in [
                 ("a.jpg", MediaType.jpeg), ("a.png", .png), ("a.webp", .webp), ("a.heic", .jpeg),
+                ("moving.webp", .webp),
             ] {
-                _ = try await samples.image(name)
+                let options = name == "moving.webp" ? "[page-height=15]" : ""
+                _ = try await samples.image(name, options: options)
                 let script = "-XMP:Description=\(HostileFile.script)"
                 let file = try await samples.addPlace(name, script)
                 let content = try await store(file + page)
@@ -164,6 +166,13 @@ struct UploadFuzzTests {
                 #expect(problem?.code == .bodyTooLarge && problem?.status == 413, "\(name)")
                 #expect(problem?.detail.contains("7100 × 7100") == true, "\(name)")
             }
+            // The size of a small photo is changed to 4 billion pixels.
+            var flood = try await samples.image("flood.jpg")
+            let frame = try #require(
+                flood.indices.first { flood[$0...].starts(with: [0xFF, 0xC0]) }
+            )
+            flood.replaceSubrange(frame + 5..<frame + 9, with: [0xFA, 0xFA, 0xFA, 0xFA])
+            #expect(await refusal(flood)?.detail.contains("64250 × 64250") == true)
             // An animation of 301 frames that differ, each of one line.
             let (noise, strip) = (samples.path("noise.v"), samples.path("strip.png"))
             try await samples.run("vips", "gaussnoise", noise, "8", "301", "--sigma", "60")
