@@ -25,7 +25,7 @@ enum EBMLHeader {
         in file: some FileBytes,
         at offset: Int
     ) -> (value: Int, end: Int)? {
-        guard let width = file.big(offset, 1).map(length), width <= 7,
+        guard let width = file.big(offset, 1).map(length), width <= 8,
             let number = file.big(offset, width)
         else { return nil }
         return (number & (1 << (7 * width) - 1), offset + width)

@@ -109,8 +109,11 @@ package struct HostileFile: Sendable {
 
     /// Returns boxes of which each is the only content of the one before it.
     private static func nested(_ outer: String, _ inner: String, _ count: Int) -> [UInt8] {
-        (0..<count).flatMap { level in
-            big(UInt32(8 * (count - level))) + Array((level == 0 ? outer : inner).utf8)
+        var bytes: [UInt8] = []
+        for level in 0..<count {
+            bytes += big(UInt32(8 * (count - level)))
+            bytes += Array((level == 0 ? outer : inner).utf8)
         }
+        return bytes
     }
 }

@@ -35,6 +35,7 @@ struct MediaFuzzTests {
         for kind in [MediaType.mp4, .webm] {
             guard let stored = VideoFile.clean(file, as: kind) else { continue }
             #expect(stored.count <= file.count, place)
+            #expect(kind != type || MediaType(of: stored) == type, place)
         }
         for picture in JPEGSequence.pictures(in: file) {
             #expect(picture.starts(with: [0xFF, 0xD8]) && picture.count <= file.count, place)

@@ -163,6 +163,16 @@ struct VideoFileTests {
         #expect(clean(header + segment) == nil)
     }
 
+    @Test func `a WebM file whose header loses an element is still one`() throws {
+        let unknown = SampleFile.element([0x42, 0x99], Self.place)
+        let type: [UInt8] = [0x42, 0x82, 0x84] + Array("webm".utf8)
+        let header = SampleFile.element([0x1A, 0x45, 0xDF, 0xA3], unknown + type)
+        let file = header + SampleFile.element([0x18, 0x53, 0x80, 0x67], [])
+        let stored = try #require(clean(file))
+        #expect(!stored.contains(text: SampleFile.place))
+        #expect(MediaType(of: stored) == .webm && clean(stored) == stored)
+    }
+
     @Test func `a live WebM recording of unknown size loses its tags`() throws {
         let header = SampleFile.element(
             [0x1A, 0x45, 0xDF, 0xA3],
