@@ -24,13 +24,13 @@ enum ScrollBenchmarks {
         configuration.recordPolling = nil
         let client = try SanguineClient(configuration)
         let before = try AllocatedMemory.megabytes()
-        let peak = Mutex(Peak())
+        let board = Board()
         let time = try await ContinuousClock().measure {
             try await scroll { number in
                 let image = try await client.images.image(source(number), fitting: size)
                 guard image.width == 600 else { throw BenchmarkError.wrong("the image's size") }
                 let numbers = client.images.statistics
-                try peak.withLock { peak in
+                try board.peak.withLock { peak in
                     peak.bytes = max(peak.bytes, numbers.memoryBytes)
                     peak.images = max(peak.images, numbers.memoryImages)
                     peak.shown += 1
@@ -41,7 +41,7 @@ enum ScrollBenchmarks {
         }
         client.close()
         guard host.names == images else { throw BenchmarkError.wrong("the number of images") }
-        return figures(peak.withLock(\.self), time, requests: host.requests)
+        return figures(board.peak.withLock(\.self), time, requests: host.requests)
     }
 
     private struct Peak {
@@ -50,6 +50,10 @@ enum ScrollBenchmarks {
         var images = 0
         /// In megabytes.
         var allocated = 0.0
+    }
+
+    private final class Board: Sendable {
+        let peak = Mutex(Peak())
     }
 
     private static func figures(_ peak: Peak, _ time: Duration, requests: Int) -> [Figure] {

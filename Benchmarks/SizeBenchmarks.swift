@@ -92,13 +92,14 @@ enum SizeBenchmarks {
             }
             guard refused.value == 0 else { throw BenchmarkError.refused(refused.value) }
 
-            let cursor = Mutex("")
+            let place = Place()
             generator.onResponse = { _, text in
                 let next = Articles.cursor(in: text).map { "&cursor=\($0)" }
-                cursor.withLock { $0 = next ?? "" }
+                place.cursor.withLock { $0 = next ?? "" }
             }
             samples.pages += try await latencies(generator) { _ in
-                articles.listRequest("?limit=20&order=-createdAt" + cursor.withLock(\.self))
+                let cursor = place.cursor.withLock(\.self)
+                return articles.listRequest("?limit=20&order=-createdAt\(cursor)")
             }
             generator.onResponse = nil
             samples.searches += try await latencies(generator) { number in
@@ -110,6 +111,12 @@ enum SizeBenchmarks {
         }
         try await group.shutdownGracefully()
         return samples
+    }
+
+    /// The place of a reader in a list.
+    private final class Place: Sendable {
+        /// The parameter of the next page; empty for the first one.
+        let cursor = Mutex("")
     }
 
     private static func latencies(

@@ -1,4 +1,4 @@
-import SanguineTesting
+package import SanguineTesting
 
 /// Random changes of a file: of bytes and numbers, of its end, and of its parts.
 package enum FileChange {

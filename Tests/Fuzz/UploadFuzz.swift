@@ -39,6 +39,15 @@ struct UploadFuzz: Sendable {
         }
     }
 
+    /// The numbers and outcomes that the tasks share.
+    private final class Board: Sendable {
+        let tally = Mutex(Tally())
+        /// The number of the next case.
+        let next: Atomic<Int>
+
+        init(_ first: Int) { next = Atomic(first) }
+    }
+
     /// Reads the real files of a folder, in the order of their names.
     static func files(in folder: String) throws -> [(name: String, bytes: [UInt8])] {
         try FileManager.default.contentsOfDirectory(atPath: folder).sorted().map { name in
@@ -55,14 +64,14 @@ struct UploadFuzz: Sendable {
     /// - Returns: The outcomes.
     func run(seconds: Double, from first: Int = 0) async -> Tally {
         let end = ContinuousClock.now + .seconds(seconds)
-        let (tally, next) = (Mutex(Tally()), Atomic(first))
+        let board = Board(first)
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<connections {
                 group.addTask {
                     while ContinuousClock.now < end, server.isRunning {
-                        let number = next.add(1, ordering: .relaxed).oldValue
+                        let number = board.next.add(1, ordering: .relaxed).oldValue
                         let outcome = await play(number)
-                        tally.withLock { tally in
+                        board.tally.withLock { tally in
                             tally.add(outcome.name)
                             guard let failure = outcome.failure, tally.failures.count < 100
                             else { return }
@@ -74,12 +83,12 @@ struct UploadFuzz: Sendable {
             group.addTask {
                 while ContinuousClock.now < end, server.isRunning {
                     let memory = (try? server.residentMegabytes()) ?? 0
-                    tally.withLock { $0.peakMegabytes = max($0.peakMegabytes, memory) }
+                    board.tally.withLock { $0.peakMegabytes = max($0.peakMegabytes, memory) }
                     try? await Task.sleep(for: .seconds(1))
                 }
             }
         }
-        return tally.withLock(\.self)
+        return board.tally.withLock(\.self)
     }
 
     /// Uploads one file; the failure is `nil` if the server behaved as documented.
