@@ -142,9 +142,9 @@ enum ImageBenchmarks {
             #else
             getrusage(who, &usage)
             #endif
-            return [usage.ru_utime, usage.ru_stime].reduce(0) { sum, time in
-                sum + Double(time.tv_sec) * 1_000 + Double(time.tv_usec) / 1_000
-            }
+            let seconds = Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
+            let microseconds = Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec)
+            return seconds * 1_000 + microseconds / 1_000
         }
         let before = used()
         try await body()

@@ -4,7 +4,7 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-private struct Singer: SyncedRecord {
+struct Singer: SyncedRecord {
     static let collection = RecordCollection("singers", access: .everyone, search: ["name"])
     static let picture = RecordField<Singer, String>("picture")
     let id: RecordID
@@ -15,7 +15,7 @@ private struct Singer: SyncedRecord {
 
 extension Singer { static let name = RecordField<Singer, String>("name") }
 
-private struct Song: SyncedRecord {
+struct Song: SyncedRecord {
     static let collection = RecordCollection(
         "songs",
         access: .everyone,
@@ -30,7 +30,7 @@ private struct Song: SyncedRecord {
     var likes: Int?
 }
 
-private struct Like: SyncedRecord {
+struct SongLike: SyncedRecord {
     static let collection = RecordCollection(
         "likes",
         access: .everyone,
@@ -51,7 +51,7 @@ extension RecordListing<Song> {
 /// The samples of published records and relations.
 @Suite("Published record snippets", .bounded)
 struct PublishedSnippets {
-    private static let schema = RecordSchema(Singer.self, Song.self, Like.self)
+    private static let schema = RecordSchema(Singer.self, Song.self, SongLike.self)
 
     private func clients() throws -> (SanguineClient, InMemoryAuthority) {
         let authority = InMemoryAuthority(schema: Self.schema)
@@ -86,7 +86,7 @@ struct PublishedSnippets {
         let (client, authority) = try clients()
         let (song, other) = (RecordID.new(), authority.addAccount())
         authority.set(Song(id: song, title: "One", album: .new(), likes: nil), of: other)
-        authority.set(Like(id: .new(), song: song), of: other)
+        authority.set(SongLike(id: .new(), song: song), of: other)
         let songs = try await client.value(of: .published(RecordListing<Song>.newest))
         #expect(songs.map(\.likes) == [1])
         let none = RecordListing<Song>.songs(of: .new())

@@ -10,14 +10,15 @@ import Testing
 /// Thumbnails that requests share.
 @Suite("Thumbnails: shared work", .bounded)
 struct ServerImagesTests {
+    private static let now = Timestamp(millisecondsSince1970: 1_800_000_000_000)
     private let row = BlobRow(
-        account: Identifier(at: ManualClock.start),
+        account: Identifier(at: Self.now),
         id: BlobID(of: [1]),
         size: 500,
         type: "image/png",
         width: 40,
         height: 30,
-        createdAt: ManualClock.start
+        createdAt: Self.now
     )
 
     @Test func `simultaneous requests read and scale the image once`() async throws {

@@ -6,11 +6,11 @@ import Testing
 
 @testable import Sanguine
 
-private struct Profile: SyncedRecord {
+private struct Person: SyncedRecord {
     static let collection = RecordCollection("profiles", access: .everyone, indexes: ["name"])
-    static let name = RecordField<Profile, String>("name")
-    static let about = RecordField<Profile, String>("about")
-    static let byName = RecordIndex<Profile, String>("name")
+    static let name = RecordField<Person, String>("name")
+    static let about = RecordField<Person, String>("about")
+    static let byName = RecordIndex<Person, String>("name")
     let id: RecordID
     var name: String
     var about: String?
@@ -19,13 +19,13 @@ private struct Profile: SyncedRecord {
 /// Records of all users, read from the server.
 @Suite("Published records", .bounded)
 struct PublishedRecordsTests {
-    private static let schema = RecordSchema(Profile.self)
+    private static let schema = RecordSchema(Person.self)
 
     private func fixture() throws -> (RecordsFixture, SanguineClient) {
         let fixture = RecordsFixture(schema: Self.schema)
         let other = fixture.authority.addAccount()
         for name in ["ana", "ben", "cleo"] {
-            let profile = Profile(id: .of(name), name: name, about: "About \(name).")
+            let profile = Person(id: .of(name), name: name, about: "About \(name).")
             fixture.authority.set(profile, of: other)
         }
         return (fixture, try fixture.client { $0.schema = Self.schema })
@@ -62,7 +62,7 @@ struct PublishedRecordsTests {
         let (fixture, client) = try fixture()
         let names = ["ana", "ben", "cleo", "nobody"]
         let tasks = names.map { name in
-            Task { try await client.value(of: .published(Profile.self, .of(name))) }
+            Task { try await client.value(of: .published(Person.self, .of(name))) }
         }
         try await endWindow(fixture, client, askers: 4)
 
@@ -81,8 +81,8 @@ struct PublishedRecordsTests {
     @Test func `a cancelled lookup leaves the request to the others`() async throws {
         let (fixture, client) = try fixture()
         let (ana, ben) = (
-            Task { try await client.value(of: .published(Profile.self, .of("ana"))) },
-            Task { try await client.value(of: .published(Profile.self, .of("ben"))) }
+            Task { try await client.value(of: .published(Person.self, .of("ana"))) },
+            Task { try await client.value(of: .published(Person.self, .of("ben"))) }
         )
         try await eventually("both lookups wait") { client.batches.askerCount == 2 }
         ana.cancel()
@@ -95,33 +95,33 @@ struct PublishedRecordsTests {
 
     @Test func `a part of a record is cached apart from the whole record`() async throws {
         let (fixture, client) = try fixture()
-        let name = RecordSelection(Profile.name)
+        let name = RecordSelection(Person.name)
         let part = Task {
-            try await client.value(of: .published(Profile.self, .of("ana"), only: name))
+            try await client.value(of: .published(Person.self, .of("ana"), only: name))
         }
         try await endWindow(fixture, client, askers: 1)
         let found = try await part.finished()
 
-        #expect(found[Profile.name] == "ana" && found[Profile.about] == nil)
+        #expect(found[Person.name] == "ana" && found[Person.about] == nil)
         #expect(lookups(fixture).first?["fields"] == "id,name")
-        #expect(client.cached(.published(Profile.self, .of("ana"))) == nil)
-        let both = RecordSelection(Profile.about, Profile.name)
-        #expect(client.cached(.published(Profile.self, .of("ana"), only: both)) == nil)
+        #expect(client.cached(.published(Person.self, .of("ana"))) == nil)
+        let both = RecordSelection(Person.about, Person.name)
+        #expect(client.cached(.published(Person.self, .of("ana"), only: both)) == nil)
 
-        let whole = Task { try await client.value(of: .published(Profile.self, .of("ana"))) }
+        let whole = Task { try await client.value(of: .published(Person.self, .of("ana"))) }
         try await endWindow(fixture, client, askers: 1)
         #expect(try await whole.finished().about == "About ana.")
-        #expect(client.cached(.published(Profile.self, .of("ana"), only: name)) == found)
+        #expect(client.cached(.published(Person.self, .of("ana"), only: name)) == found)
     }
 
     @Test func `a list can have only some members of its records`() async throws {
         let (fixture, client) = try fixture()
-        let listing = RecordListing<Profile>().ordered(by: Profile.byName, descending: true)
+        let listing = RecordListing<Person>().ordered(by: Person.byName, descending: true)
         let rows = try await client.value(
-            of: .published(listing, only: RecordSelection(Profile.name))
+            of: .published(listing, only: RecordSelection(Person.name))
         )
 
-        #expect(rows.map { $0[Profile.name] } == ["cleo", "ben", "ana"])
+        #expect(rows.map { $0[Person.name] } == ["cleo", "ben", "ana"])
         #expect(rows.allSatisfy { $0.members.count == 1 })
         #expect(client.cached(.published(listing)) == nil)
         #expect(lookups(fixture).first?["order"] == "-name")
@@ -133,15 +133,15 @@ struct PublishedRecordsTests {
         let key = RecordKey("profiles", .of("bad"))
         fixture.authority.put(RecordValue(["name": 7]), for: key, of: other)
 
-        let rows = try await client.value(of: .published(RecordListing<Profile>()))
+        let rows = try await client.value(of: .published(RecordListing<Person>()))
         #expect(rows.map(\.name) == ["ana", "ben", "cleo"])
     }
 
     @Test func `text that looks like a number is found as text`() async throws {
         let (fixture, client) = try fixture()
-        fixture.authority.set(Profile(id: .of("n"), name: "7"), of: fixture.authority.addAccount())
+        fixture.authority.set(Person(id: .of("n"), name: "7"), of: fixture.authority.addAccount())
 
-        let listing = RecordListing<Profile>().where(Profile.byName, is: "7")
+        let listing = RecordListing<Person>().where(Person.byName, is: "7")
         #expect(try await client.value(of: .published(listing)).map(\.id) == [.of("n")])
     }
 
@@ -149,7 +149,7 @@ struct PublishedRecordsTests {
         async throws
     {
         let (fixture, client) = try fixture()
-        let all = ListQuery<Profile>.published()
+        let all = ListQuery<Person>.published()
         try await client.synchronize()
         #expect(try await client.value(of: all).count == 3)
         #expect(try await client.value(of: all).count == 3)
@@ -162,13 +162,13 @@ struct PublishedRecordsTests {
     }
 
     @Test func `a member is requested even if a change has one of its name`() throws {
-        let deleted = RecordField<Profile, Bool>("deleted")
-        #expect(RecordSelection(deleted, Profile.name).query == "id,value.deleted,name")
-        #expect(RecordSelection(deleted, Profile.name) == RecordSelection(Profile.name, deleted))
+        let deleted = RecordField<Person, Bool>("deleted")
+        #expect(RecordSelection(deleted, Person.name).query == "id,value.deleted,name")
+        #expect(RecordSelection(deleted, Person.name) == RecordSelection(Person.name, deleted))
     }
 
     @Test func `a selected member of another type is refused`() throws {
-        let selection = RecordSelection(Profile.name)
+        let selection = RecordSelection(Person.name)
         #expect(throws: DecodingError.self) {
             try PartialRecord(id: .of("a"), ["name": 7], selecting: selection)
         }
