@@ -148,7 +148,7 @@ enum ScrollBenchmarks {
         /// The header of a PNG image of 600 × 400, and data that no decoder reads.
         private static var image: Data {
             var bytes: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0, 0, 0, 13]
-            bytes += Array("IHDR".utf8) + [0, 0, 600 >> 8, 600 & 0xFF, 0, 0, 400 >> 8, 400 & 0xFF]
+            bytes += Array("IHDR".utf8) + [0, 0, 0x02, 0x58, 0, 0, 0x01, 0x90]
             return Data(bytes) + Data(count: imageBytes - bytes.count)
         }
     }
