@@ -76,7 +76,7 @@ extension WebMFile {
             }
         }
 
-        /// Whether it is a text that is required but may be empty: the name of a writing program.
+        /// Whether the element is a required text that may be empty: the name of a writing program.
         func isText(_ name: Int) -> Bool { self == .info && (name == 0x4D80 || name == 0x5741) }
 
         func keeps(_ name: Int) -> Bool {

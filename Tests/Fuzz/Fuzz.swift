@@ -120,7 +120,7 @@ struct Fuzz: AsyncParsableCommand {
         tally.failures += warmUp.failures
         guard server.isRunning else { throw Failed(["The server died."] + tally.failures) }
         let after = try server.residentMegabytes()
-        let most = max(tally.peakMegabytes, warmUp.peakMegabytes)
+        let most = try server.peakMegabytes()
         print("uploads: \(tally)")
         print(
             "memory \(Int(before)) MB after a tenth, \(Int(after)) MB at the end,"

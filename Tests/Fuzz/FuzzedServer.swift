@@ -73,12 +73,17 @@ final class FuzzedServer: Sendable {
     }
 
     /// The server's resident memory, in megabytes.
-    func residentMegabytes() throws -> Double {
+    func residentMegabytes() throws -> Double { try megabytes("VmRSS:") }
+
+    /// The most resident memory that the server has had, in megabytes.
+    func peakMegabytes() throws -> Double { try megabytes("VmHWM:") }
+
+    private func megabytes(_ name: String) throws -> Double {
         let status = try String(
             contentsOfFile: "/proc/\(process.processIdentifier)/status",
             encoding: .utf8
         )
-        let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
+        let line = status.split(separator: "\n").first { $0.hasPrefix(name) }
         let kilobytes = line?.split(whereSeparator: \.isWhitespace).dropFirst().first
         guard let kilobytes, let number = Double(kilobytes) else {
             throw Failed(reason: "its memory cannot be read")

@@ -8,8 +8,7 @@ import FoundationNetworking
 
 /// Uploads changed files to a server for some time, and loads a thumbnail of each stored image.
 ///
-/// A refusal must have one of the documented codes. The memory of the server is measured after
-/// every second.
+/// A refusal must have one of the documented codes.
 struct UploadFuzz: Sendable {
     let server: FuzzedServer
     let tokens: [String]
@@ -29,7 +28,6 @@ struct UploadFuzz: Sendable {
     struct Tally: Sendable, CustomStringConvertible {
         var counts: [String: Int] = [:]
         var failures: [String] = []
-        var peakMegabytes = 0.0
 
         mutating func add(_ outcome: String) { counts[outcome, default: 0] += 1 }
 
@@ -78,13 +76,6 @@ struct UploadFuzz: Sendable {
                             tally.failures.append("upload \(number): \(failure)")
                         }
                     }
-                }
-            }
-            group.addTask {
-                while ContinuousClock.now < end, server.isRunning {
-                    let memory = (try? server.residentMegabytes()) ?? 0
-                    board.tally.withLock { $0.peakMegabytes = max($0.peakMegabytes, memory) }
-                    try? await Task.sleep(for: .seconds(1))
                 }
             }
         }

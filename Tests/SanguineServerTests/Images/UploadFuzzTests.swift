@@ -10,8 +10,7 @@ import Testing
 @testable import SanguineAuthority
 @testable import SanguineServer
 
-/// Broken and hostile files at the door through which all uploads pass: the readers of media, and
-/// libvips.
+/// Broken and hostile files in the code that all uploads pass: the readers of media, and libvips.
 ///
 /// `make uploads` sends such files to a server for an hour, and measures its memory.
 @Suite("Uploads: hostile files", .bounded(.seconds(300)))
