@@ -111,6 +111,7 @@ struct Fuzz: AsyncParsableCommand {
             return
         }
         let warmUp = await uploads.run(seconds: seconds / 10)
+        guard server.isRunning else { throw Failed(["The server died."] + warmUp.failures) }
         let before = try server.residentMegabytes()
         var tally = await uploads.run(
             seconds: seconds * 0.9,
