@@ -15,7 +15,7 @@ import Testing
 /// `make uploads` sends such files to a server for an hour, and measures its memory.
 @Suite("Uploads: hostile files", .bounded(.seconds(300)))
 struct UploadFuzzTests {
-    private let account = Identifier(at: ManualClock.start)
+    private let account = Identifier(at: Timestamp(millisecondsSince1970: 0))
     private let images = ServerImages(folder: nil)
 
     private func store(_ file: [UInt8]) async throws(Problem) -> BlobContent {
