@@ -8,13 +8,15 @@ FORMATTED := Package.swift $(wildcard Sources Tests Benchmarks Examples)
 SEEDS ?= 1..10000
 CLIENT_SEEDS ?= 1..400
 CASES ?= 1000000
+SECONDS ?= 3600
 RECORDS ?= 100000
 USERS ?= 200
+ROWS ?= 1000000
 RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test client server flaky check bench litellm simulate leaks fuzz sanitize format lint scripts openapi openai browser consumer docs packages tools
+.PHONY: help demo test client server flaky check bench litellm simulate leaks fuzz uploads sanitize format lint scripts openapi openai browser consumer docs packages tools
 
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -51,11 +53,11 @@ flaky: packages ## Run each suite in its own process ROUNDS (20) times; with LOA
 check: export REQUIRE_TOOLS = 1
 check: tools lint scripts test openapi openai docs consumer simulate ## Run all checks that a change must pass.
 
-bench: packages ## Measure a release build, with a restore of RECORDS (100000) and USERS (200); writes .build/bench.json.
+bench: packages ## Measure a release build, with a restore of RECORDS (100000), USERS (200) and ROWS (1000000); writes .build/bench.json.
 	$(SWIFT) build $(RELEASE) --product sanguine
 	$(SWIFT) build $(RELEASE) --product Benchmarks
 	mkdir -p .build
-	.build-release/release/Benchmarks --records $(RECORDS) --users $(USERS)
+	.build-release/release/Benchmarks --records $(RECORDS) --users $(USERS) --rows $(ROWS)
 
 litellm: packages ## Install LiteLLM's proxy and measure it with the same model as our server.
 	Scripts/bench-litellm.sh
@@ -74,6 +76,12 @@ fuzz: packages ## Send CASES (1000000) mutated bodies and as many streams of byt
 	$(SWIFT) build $(RELEASE) --product sanguine
 	$(SWIFT) build $(RELEASE) --product Fuzz
 	.build-release/release/Fuzz --bodies $(CASES) --streams $(CASES)
+
+uploads: packages ## Upload changed images and videos to a server for SECONDS (3600).
+	@Scripts/install-missing.sh tests
+	$(SWIFT) build $(RELEASE) --product sanguine
+	$(SWIFT) build $(RELEASE) --product Fuzz
+	Scripts/fuzz-uploads.sh $(SECONDS)
 
 sanitize: packages ## Run the tests under the thread sanitizer, and a server and images under the address sanitizer.
 	Scripts/sanitize.sh

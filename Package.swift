@@ -95,11 +95,14 @@ let package = Package(
     targets: [
         // Shared by client and server: identifiers, amounts, functions, problem codes, messages.
         .target(name: "SanguineModel", swiftSettings: strict),
+        // Readers of images and videos of unknown origin: pure functions of bytes.
+        .target(name: "SanguineMedia", swiftSettings: strict),
 
         // The client.
         .target(
             name: "Sanguine",
             dependencies: [
+                "SanguineMedia",
                 "SanguineModel",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "HeapModule", package: "swift-collections"),
@@ -121,6 +124,7 @@ let package = Package(
         .target(
             name: "SanguineAuthority",
             dependencies: [
+                "SanguineMedia",
                 "SanguineModel",
                 .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
@@ -178,6 +182,7 @@ let package = Package(
             name: "SanguineServer",
             dependencies: [
                 "SanguineAuthority",
+                "SanguineMedia",
                 "SanguineModel",
                 server("Hummingbird", "hummingbird"),
                 server("HummingbirdCore", "hummingbird"),
@@ -365,10 +370,16 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "SanguineMediaTests",
+            dependencies: ["Fuzz", "SanguineMedia", "SanguineTesting", "TestSupport"],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "SanguineTests",
             dependencies: [
                 "Sanguine",
                 "SanguineAuthority",
+                "SanguineMedia",
                 "SanguineModel",
                 "SanguineTesting",
                 "TestSupport",
@@ -381,6 +392,7 @@ let package = Package(
             name: "SanguineAuthorityTests",
             dependencies: [
                 "SanguineAuthority",
+                "SanguineMedia",
                 "SanguineModel",
                 "SanguineTesting",
                 "TestSupport",
@@ -424,9 +436,11 @@ let package = Package(
         .testTarget(
             name: "SanguineServerTests",
             dependencies: [
+                "Fuzz",
                 "HostileUpstream",
                 "SanguineServer",
                 "SanguineAuthority",
+                "SanguineMedia",
                 "SanguineModel",
                 "SanguineTesting",
                 "TestSupport",

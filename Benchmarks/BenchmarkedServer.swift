@@ -31,7 +31,14 @@ struct BenchmarkedServer: Sendable {
     static let accounts = 10
 
     /// Starts both servers, runs the body, and stops them.
+    ///
+    /// - Parameters:
+    ///   - change: Changes the settings. Default: no change.
+    ///   - body: Measures the servers.
+    /// - Returns: The body's result.
+    /// - Throws: The error of a server that does not start, or the body's.
     static func with<Value: Sendable>(
+        _ change: (inout ServerSettings) -> Void = { _ in },
         _ body: @escaping @Sendable (BenchmarkedServer) async throws -> Value
     ) async throws -> Value {
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -47,6 +54,7 @@ struct BenchmarkedServer: Sendable {
         settings.limits.addressRequestsPerMinute = 60_000_000
         settings.limits.guestsPerHour = 0
         settings.limits.addressProcessorTime = .seconds(600)
+        change(&settings)
         let storage = try SQLiteStorage(folder: folder)
         let adminToken = AdminToken()
         let (serverPorts, serverPort) = AsyncStream.makeStream(of: SanguineServer.Ports.self)

@@ -28,12 +28,18 @@ if !isServer {
     if options.includes(.functions) {
         report.figures += try await FunctionBenchmarks.run(roundTime: roundTime)
     }
-    if options.includes(.images) { report.figures += try await ImageBenchmarks.run() }
+    if options.includes(.images) {
+        report.figures += try await ImageBenchmarks.run()
+        report.figures += try await ScrollBenchmarks.run()
+    }
     if options.includes(.litellm) {
         report.figures += try await LiteLLMBenchmarks.run(roundTime: roundTime)
     }
     if options.includes(.load) {
         report.figures += try await LoadBenchmarks.run(users: options.users, roundTime: roundTime)
+    }
+    if options.includes(.size) {
+        report.figures += try await SizeBenchmarks.run(rows: options.rows)
     }
     report.peers = [
         "Recorded before 2026-11-22 on other machines, and not measured in this run:",

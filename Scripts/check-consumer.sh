@@ -16,7 +16,7 @@ readonly packages="GRDB.swift sanguine swift-collections swift-log"
 
 # Modules that an app may have to build. Every user of the client compiles what is added here.
 readonly allowed="Consumer ExistingAPI HandWritten MovedHere OwnServerApp RecordsFromNothing
-    Sanguine SanguineModel
+    Sanguine SanguineMedia SanguineModel
     GRDB
     Logging
     Collections BitCollections ContainersPreview DequeModule HashTreeCollections HeapModule

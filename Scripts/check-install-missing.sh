@@ -83,7 +83,7 @@ play
 expect "a package that Debian has not is left out" 0 "Installing: libvips-dev" "libvips-dev"
 case $calls in *libde265*) echo "install-missing.sh: it asked for an unknown package" >&2 && exit 1 ;; esac
 
-readonly test_packages="ffmpeg libheif-examples libimage-exiftool-perl libvips-tools python3 python3-venv"
+readonly test_packages="ffmpeg libimage-exiftool-perl libvips-tools python3 python3-venv"
 
 start
 play tests
@@ -96,7 +96,7 @@ expect "checks need more than tests" 0 "Installing: $test_packages shellcheck" \
     "--no-install-recommends $test_packages shellcheck"
 
 start
-for tool in ffmpeg heif-enc exiftool vips shellcheck; do command_that "$tool" 'exit 0'; done
+for tool in ffmpeg exiftool vips shellcheck; do command_that "$tool" 'exit 0'; done
 # A Python that creates an environment whose pip installs moto.
 ln -s "$(command -v mkdir)" "$(command -v dirname)" "$(command -v touch)" "$(command -v chmod)" \
     "$(command -v rm)" "$work/bin"

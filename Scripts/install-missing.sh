@@ -37,7 +37,6 @@ TABLE
     # What Tests/TestSupport/SystemTool.swift names.
     cat <<'TABLE'
 ffmpeg                 | ffmpeg   | command ffmpeg
-libheif-examples       | libheif  | command heif-enc
 libimage-exiftool-perl | exiftool | command exiftool
 libvips-tools          | vips     | command vips
 python3                | python   | command python3

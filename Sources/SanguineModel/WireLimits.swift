@@ -12,6 +12,12 @@ public enum WireLimits {
     public static let blobBytes = 25 << 20
     /// The maximum number of pixels in an uploaded image: 50 million.
     public static let blobPixels = 50_000_000
+    /// The sizes of scaled images, as the longer side in pixels, in ascending order.
+    ///
+    /// A server makes thumbnails of these sizes, and a client requests and decodes images at them.
+    public static let imageSides = [
+        32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072, 4_096,
+    ]
     /// The maximum number of files that one member of a record may name.
     public static let blobsPerRecord = 100
     /// The number of characters of a device id.

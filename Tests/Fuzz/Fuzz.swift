@@ -3,7 +3,8 @@ import Foundation
 import NIOPosix
 import SanguineTesting
 
-/// Sends invalid requests to a real server: changed bodies, and bytes that are not HTTP.
+/// Sends invalid requests to a real server: changed bodies, and bytes that are not HTTP; or uploads
+/// changed images and videos.
 ///
 /// Each case follows from the seed and its number, so that a failed case can be repeated by itself.
 @main
@@ -13,7 +14,8 @@ struct Fuzz: AsyncParsableCommand {
         abstract: "Fuzz a server with random request bodies and random bytes.",
         discussion: """
             Exits with 1 if an answer had a status of 500 or more, if a connection was neither \
-            answered nor closed, if the server died, or if its memory grew.
+            answered nor closed, if the server died, or if its memory grew. With '--files', it \
+            uploads changed files instead, and each refusal must have a documented code.
             """
     )
 
@@ -26,8 +28,17 @@ struct Fuzz: AsyncParsableCommand {
     @Option(help: "The number of byte streams to send, each on its own connection.")
     var streams = 1_000_000
 
-    @Option(help: "The number of the only case to send; its bytes are printed.")
+    @Option(help: "The number of the only case to send; its bytes, or its file, are printed.")
     var only: Int?
+
+    @Option(help: "Upload changed files of this folder, and send nothing else.")
+    var files: String?
+
+    @Option(help: "The duration of the uploads in seconds.")
+    var seconds = 60.0
+
+    @Option(help: "The allowed memory of the server during uploads, in MB.")
+    var peak = 1_024.0
 
     @Option(help: "The number of concurrent connections.")
     var connections = 32
@@ -38,12 +49,31 @@ struct Fuzz: AsyncParsableCommand {
     @Option(help: "The allowed growth of the server's memory after a tenth of the cases, in MB.")
     var growth = 96.0
 
+    func validate() throws {
+        guard seconds > 0 else { throw ValidationError("Set '--seconds' to a positive number.") }
+        guard let files else { return }
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: files)) ?? []
+        guard !names.isEmpty else {
+            throw ValidationError("Set '--files' to a folder of images: run 'make uploads'.")
+        }
+    }
+
     func run() async throws {
         let seed = seed ?? .random(in: 0 ... .max)
         print("seed \(seed)")
         let server = try FuzzedServer(program: server)
         defer { server.end() }
         let tokens = try await server.signIn(4)
+        if let files {
+            let uploads = UploadFuzz(
+                server: server,
+                tokens: tokens,
+                seed: seed,
+                files: try UploadFuzz.files(in: files),
+                connections: min(8, connections)
+            )
+            return try await play(uploads, server)
+        }
         let target = FuzzTarget(port: server.port, tokens: tokens, seed: seed)
         if let only {
             for kind in FuzzCase.Kind.allCases {
@@ -68,6 +98,41 @@ struct Fuzz: AsyncParsableCommand {
         }
         guard try await server.isLive() else { throw Failed(["The server does not answer."]) }
         guard failures.isEmpty else { throw Failed(failures) }
+    }
+
+    /// Uploads files for the given time, of which the first tenth warms up the server.
+    private func play(_ uploads: UploadFuzz, _ server: FuzzedServer) async throws {
+        if let only {
+            let file = UploadCase(only, seed: uploads.seed, from: uploads.files)
+            let url = FileManager.default.temporaryDirectory.appending(path: "upload-\(only).bin")
+            try Data(file.bytes).write(to: url)
+            print(file.name, url.path())
+            print(await uploads.play(only))
+            return
+        }
+        let warmUp = await uploads.run(seconds: seconds / 10)
+        guard server.isRunning else { throw Failed(["The server died."] + warmUp.failures) }
+        let before = try server.residentMegabytes()
+        var tally = await uploads.run(
+            seconds: seconds * 0.9,
+            from: warmUp.counts.values.reduce(0, +)
+        )
+        tally.counts.merge(warmUp.counts, uniquingKeysWith: +)
+        tally.failures += warmUp.failures
+        guard server.isRunning else { throw Failed(["The server died."] + tally.failures) }
+        let after = try server.residentMegabytes()
+        let most = try server.peakMegabytes()
+        print("uploads: \(tally)")
+        print(
+            "memory \(Int(before)) MB after a tenth, \(Int(after)) MB at the end,"
+                + " \(Int(most)) MB at most"
+        )
+        if after - before > growth {
+            tally.failures.append("The memory grew by \(Int(after - before)) MB.")
+        }
+        if most > peak { tally.failures.append("The server took \(Int(most)) MB.") }
+        guard try await server.isLive() else { throw Failed(["The server does not answer."]) }
+        guard tally.failures.isEmpty else { throw Failed(tally.failures) }
     }
 
     private func play(

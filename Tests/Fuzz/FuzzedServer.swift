@@ -23,6 +23,8 @@ final class FuzzedServer: Sendable {
             "SANGUINE_LIMITS_ADDRESS_REQUESTS_PER_MINUTE": "60000000",
             "SANGUINE_LIMITS_ADDRESS_PROCESSOR_TIME": "600s",
             "SANGUINE_TOKENS_ACCESS_LIFETIME": "86400s",
+            // Uploads of many hours fit on the disk.
+            "SANGUINE_LIMITS_ACCOUNT_BYTES": "50000000",
             "SANGUINE_ACCOUNTS_GRANT": "1000000000",
             "SANGUINE_LOG_LEVEL": "critical",
             "SANGUINE_LOG_ACCESS": "false",
@@ -71,12 +73,17 @@ final class FuzzedServer: Sendable {
     }
 
     /// The server's resident memory, in megabytes.
-    func residentMegabytes() throws -> Double {
+    func residentMegabytes() throws -> Double { try megabytes("VmRSS:") }
+
+    /// The most resident memory that the server has had, in megabytes.
+    func peakMegabytes() throws -> Double { try megabytes("VmHWM:") }
+
+    private func megabytes(_ name: String) throws -> Double {
         let status = try String(
             contentsOfFile: "/proc/\(process.processIdentifier)/status",
             encoding: .utf8
         )
-        let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
+        let line = status.split(separator: "\n").first { $0.hasPrefix(name) }
         let kilobytes = line?.split(whereSeparator: \.isWhitespace).dropFirst().first
         guard let kilobytes, let number = Double(kilobytes) else {
             throw Failed(reason: "its memory cannot be read")
@@ -91,7 +98,7 @@ final class FuzzedServer: Sendable {
         try? FileManager.default.removeItem(at: folder)
     }
 
-    private func url(_ path: String) throws -> URL {
+    func url(_ path: String) throws -> URL {
         guard let url = URL(string: "http://127.0.0.1:\(port)\(path)") else {
             throw Failed(reason: "it has no address")
         }

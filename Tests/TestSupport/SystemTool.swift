@@ -15,8 +15,6 @@ package struct SystemTool: Sendable {
 
     package static let ffmpeg = SystemTool("ffmpeg", in: "ffmpeg")
     package static let ffprobe = SystemTool("ffprobe", in: "ffmpeg")
-    package static let heifEnc = SystemTool("heif-enc", in: "libheif-examples")
-    package static let heifConvert = SystemTool("heif-convert", in: "libheif-examples")
     package static let exiftool = SystemTool("exiftool", in: "libimage-exiftool-perl")
     package static let vips = SystemTool("vips", in: "libvips-tools")
 
@@ -24,7 +22,7 @@ package struct SystemTool: Sendable {
     package static let s3Server = SystemTool("moto_server", in: "moto", folder: ".build-moto/bin")
 
     /// All tools that tests name.
-    package static let all = [ffmpeg, ffprobe, heifEnc, heifConvert, exiftool, vips, s3Server]
+    package static let all = [ffmpeg, ffprobe, exiftool, vips, s3Server]
 
     /// The folder of the repository.
     package static let repository = URL(filePath: #filePath).appending(path: "../../..")

@@ -17,12 +17,14 @@ enum ImportTable {
 
     static let rows: [String: Row] = [
         "SanguineModel": .only(language),
+        // Readers of unknown bytes: nothing else of the package.
+        "SanguineMedia": .only(language),
 
         // The client: no server code, no NIO, no HTTP server, no cryptography but Apple's.
         "Sanguine": .only(
             language + systemCalls + platform + collections + [
                 "CryptoKit", "DeviceCheck", "FoundationNetworking", "GRDB", "Logging",
-                "SanguineModel", "StoreKit",
+                "SanguineMedia", "SanguineModel", "StoreKit",
             ]
         ),
         // Views: the client, and SwiftUI or its stand-in.
@@ -36,7 +38,8 @@ enum ImportTable {
         // Pure decisions: no network, no database, no log.
         "SanguineAuthority": .only(
             language + collections + [
-                "Crypto", "CryptoExtras", "JWTKit", "SanguineModel", "SwiftASN1", "X509",
+                "Crypto", "CryptoExtras", "JWTKit", "SanguineMedia", "SanguineModel", "SwiftASN1",
+                "X509",
             ]
         ),
 
@@ -54,7 +57,7 @@ enum ImportTable {
                 "Hummingbird", "HummingbirdCore", "HummingbirdHTTP2", "Logging", "Metrics",
                 "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPCompression", "NIOHTTPTypes",
                 "NIOHTTPTypesHTTP1", "NIOPosix", "NIOSSL", "NIOTLS", "SanguineAuthority",
-                "SanguineImages", "SanguineModel",
+                "SanguineImages", "SanguineMedia", "SanguineModel",
                 "ServiceLifecycle", "System", "SystemPackage", "SystemZlib",
                 "UnixSignals",
             ]
@@ -80,6 +83,7 @@ enum ImportTable {
         "SwiftUIStandIn": .only(language),
         "SanguineUITests": .anything,
         "SimulationTests": .anything,
+        "SanguineMediaTests": .anything,
         "SanguineModelTests": .anything,
         "SanguineTests": .anything,
         "SanguineAuthorityTests": .anything,

@@ -1,4 +1,5 @@
 import Foundation
+import SanguineMedia
 import SanguineModel
 import Synchronization
 

@@ -1,4 +1,5 @@
 import Foundation
+import SanguineMedia
 import SanguineModel
 
 /// Loads image files from the Sanguine server and other hosts, with retries.

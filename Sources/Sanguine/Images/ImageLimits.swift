@@ -21,10 +21,8 @@ public enum ImageLimits {
     /// The sizes at which images are requested and decoded, as the longest side in pixels.
     ///
     /// A requested size is rounded up to one of these, so that views whose sizes differ by a pixel
-    /// share an image.
-    public static let sides = [
-        64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072, 4_096,
-    ]
+    /// share an image. They are also the sizes of the server's thumbnails.
+    public static let sides = WireLimits.imageSides
     /// The longest side in pixels of the thumbnail that is loaded first: 128.
     public static let thumbnailSide = 128
     /// The shortest requested side in pixels for which a thumbnail is loaded first: 384.

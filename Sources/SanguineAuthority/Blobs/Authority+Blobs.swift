@@ -1,3 +1,4 @@
+import SanguineMedia
 import SanguineModel
 import Synchronization
 

@@ -1,3 +1,4 @@
+import SanguineMedia
 public import SanguineModel
 
 /// Cleans uploaded images and scales stored ones; the part of the authority that needs a decoder.
@@ -66,27 +67,32 @@ public struct Thumbnail: Hashable, Sendable {
     public init(bytes: [UInt8], type: String) { (self.bytes, self.type) = (bytes, type) }
 }
 
-/// Cleans images without decoding them, and returns them in their full size instead of thumbnails.
+/// Stores images as they are, with their metadata, and returns them in their full size instead of
+/// thumbnails.
 ///
-/// This is for tests, which need no decoder. The orientation of an image is kept, not applied.
+/// This is for tests, which need no decoder: only the header of an image is read.
 public struct UnscaledImages: ImageProcessor {
     /// Creates an instance.
     public init() {}
 
-    /// Removes the metadata of an image, except its orientation.
+    /// Returns the image unchanged, if its header has the type and a size.
     public func clean(
         _ file: [UInt8],
         type: String,
         for account: Identifier
     ) async throws(Problem) -> CleanedImage {
         try await WireBody.perform(file.count, for: account) { () throws(Problem) in
-            let content = try BlobContent(file)
-            guard let size = content.size else { throw .incomplete(type) }
+            guard let header = ImageHeader(file), header.kind.rawValue == type else {
+                throw .incomplete(type)
+            }
+            guard header.width <= WireLimits.blobPixels / header.height else {
+                throw .tooManyPixels(header.width, header.height)
+            }
             return CleanedImage(
-                bytes: content.bytes,
-                type: content.type.rawValue,
-                width: size.width,
-                height: size.height
+                bytes: file,
+                type: type,
+                width: header.width,
+                height: header.height
             )
         }
     }

@@ -1,12 +1,7 @@
-/// The fixed sizes of thumbnails, so that a few of them serve all requests.
-///
-/// A size is the maximum length of the longer side in pixels.
-package enum ThumbnailLadder {
-    /// The sizes, in ascending order.
-    package static let sides = [
-        32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048,
-    ]
+import SanguineModel
 
+/// The choice among the fixed sizes of thumbnails, of which a few serve all requests.
+enum ThumbnailLadder {
     /// The answer to a request for an image that fits.
     enum Choice: Equatable {
         /// The stored image fits.
@@ -26,11 +21,11 @@ package enum ThumbnailLadder {
         let (width, height) = (width ?? .max, height ?? .max)
         if size.width <= width, size.height <= height { return .original }
         let longer = max(size.width, size.height)
-        let fitting = sides.last { side in
+        let fitting = WireLimits.imageSides.last { side in
             side < longer && scaled(size.width, longer, side) <= width
                 && scaled(size.height, longer, side) <= height
         }
-        return .thumbnail(side: fitting ?? sides[0])
+        return .thumbnail(side: fitting ?? WireLimits.imageSides[0])
     }
 
     /// The length of a side in the thumbnail, rounded, and at least one pixel.

@@ -58,7 +58,7 @@ struct ThumbnailBox: Equatable {
     ///
     /// - Throws: `malformed_request` for a number below the smallest thumbnail's side.
     init?(_ query: WireQuery) throws(Problem) {
-        let least = Int64(ThumbnailLadder.sides[0])
+        let least = Int64(WireLimits.imageSides[0])
         width = try query.number("w", from: least).map { Int(clamping: $0) }
         height = try query.number("h", from: least).map { Int(clamping: $0) }
         if width == nil, height == nil { return nil }

@@ -1,5 +1,6 @@
 import Foundation
 import SanguineAuthority
+import SanguineModel
 import Synchronization
 
 /// Keeps thumbnails in a folder, and those used last in memory.
@@ -14,6 +15,10 @@ import Synchronization
 package final class ThumbnailCache: Sendable {
     /// The maximum size of all files in bytes: 512 MiB.
     package static let diskBytes = 512 << 20
+    /// The maximum number of files: 100,000.
+    ///
+    /// The names of all files are in memory, and smaller ones would be more.
+    package static let thumbnails = 100_000
     /// The maximum size of the thumbnails in memory in bytes: 16 MiB.
     package static let memoryBytes = 16 << 20
 
@@ -41,7 +46,7 @@ package final class ThumbnailCache: Sendable {
     }
 
     private let folder: URL?
-    private let limits: (disk: Int, memory: Int)
+    private let limits: (disk: Int, memory: Int, count: Int)
     private let state = Mutex(State())
     private let queue = DispatchQueue(label: "sanguine.thumbnails", qos: .utility)
 
@@ -52,10 +57,19 @@ package final class ThumbnailCache: Sendable {
     ///     memory only.
     ///   - disk: The maximum size of all files in bytes.
     ///   - memory: The maximum size of the thumbnails in memory in bytes.
-    init(in folder: URL?, disk: Int = diskBytes, memory: Int = memoryBytes) {
+    ///   - count: The maximum number of thumbnails.
+    init(
+        in folder: URL?,
+        disk: Int = diskBytes,
+        memory: Int = memoryBytes,
+        count: Int = thumbnails
+    ) {
         self.folder = folder
-        limits = (folder == nil ? 0 : disk, memory)
+        limits = (folder == nil ? 0 : disk, memory, count)
     }
+
+    /// The number of thumbnails.
+    var count: Int { state.withLock(\.entries.count) }
 
     /// The sizes of all files, and of the thumbnails in memory, in bytes.
     var bytes: (disk: Int, memory: Int) {
@@ -102,7 +116,7 @@ package final class ThumbnailCache: Sendable {
     func remove(of image: BlobID) async {
         await perform { [self] in
             scan()
-            remove(ThumbnailLadder.sides.map { Key(image: image, side: $0) })
+            remove(WireLimits.imageSides.map { Key(image: image, side: $0) })
         }
     }
 
@@ -158,7 +172,7 @@ package final class ThumbnailCache: Sendable {
             state.memoryBytes += size
             if isOnDisk { state.diskBytes += size }
             state.forget(above: limits.memory, isOnDisk)
-            return isOnDisk ? state.oldest(above: limits.disk) : []
+            return state.oldest(above: isOnDisk ? limits.disk : .max, limits.count)
         }
         remove(excess)
     }
@@ -215,12 +229,14 @@ extension ThumbnailCache.State {
         }
     }
 
-    /// The entries to remove so that nine tenths of the limit remain, if it is exceeded.
-    fileprivate func oldest(above limit: Int) -> [ThumbnailCache.Key] {
-        guard diskBytes > limit else { return [] }
+    /// The entries to remove so that nine tenths of a limit remain, if it is exceeded.
+    fileprivate func oldest(above limit: Int, _ count: Int) -> [ThumbnailCache.Key] {
+        guard diskBytes > limit || entries.count > count else { return [] }
+        let bytes = diskBytes > limit ? limit / 10 * 9 : .max
+        let number = entries.count > count ? count * 9 / 10 : .max
         var (rest, keys) = (diskBytes, [ThumbnailCache.Key]())
         for (key, entry) in entries.sorted(by: { $0.value.use < $1.value.use }) {
-            guard rest > limit / 10 * 9 else { break }
+            guard rest > bytes || entries.count - keys.count > number else { break }
             rest -= entry.bytes
             keys.append(key)
         }

@@ -1,6 +1,7 @@
 #if os(macOS) || os(Linux)
 import Foundation
 import SanguineAuthority
+import SanguineMedia
 
 #if canImport(System)
 import System

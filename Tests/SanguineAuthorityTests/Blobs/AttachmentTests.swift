@@ -108,7 +108,7 @@ struct AttachmentTests {
         let (runner, viewer) = runner()
         let (jpeg, png) = (try await upload(.jpeg), try await upload(.png))
         let film = try await upload(.mp4)
-        let large = try await upload(.png, filler: 4_890)
+        let large = try await upload(.png, filler: 4_600)
         let stranger = try await world.stranger()
         let webp = SampleFile.webp.bytes()
         let others = try await world.authority.addBlob(webp, to: stranger).facts

@@ -59,6 +59,25 @@ struct ThumbnailCacheTests {
         }
     }
 
+    @Test func `the number of thumbnails is limited, in a folder and in memory`() async throws {
+        try await TemporaryFolder.with { folder in
+            for folder in [folder, nil] {
+                let cache = ThumbnailCache(in: folder, count: 10)
+                for number in UInt8(1)...30 {
+                    await cache.store(thumbnail(number, bytes: 1), key(number))
+                    #expect(cache.count <= 10 && cache.bytes.memory <= 10)
+                }
+                #expect(await cache.find(key(30)) == thumbnail(30, bytes: 1))
+                #expect(await cache.find(key(1)) == nil)
+            }
+            // Files of an earlier process count, too.
+            let next = ThumbnailCache(in: folder, count: 5)
+            await next.store(thumbnail(31, bytes: 1), key(31))
+            #expect(next.count <= 5)
+            #expect(await next.find(key(31)) == thumbnail(31, bytes: 1))
+        }
+    }
+
     @Test func `an empty file is made again`() async throws {
         try await TemporaryFolder.with { folder in
             await ThumbnailCache(in: folder).store(thumbnail(1), key(1))

@@ -196,15 +196,4 @@ struct FrameSamplerTests {
             try await sampler.request(prompt([Self.video]), within: .seconds(1), ManualClock())
         }
     }
-
-    // MARK: - Motion JPEG
-
-    @Test func `pictures are split at their ends, and an incomplete picture is dropped`() {
-        let other: [UInt8] = [0xFF, 0xD8, 0xFF, 0xE0, 0xFF, 0, 0xFF, 0xFF, 0xD9]
-        let pictures = [Self.picture, other]
-        #expect(JPEGSequence.pictures(in: Self.picture + other) == pictures)
-        #expect(JPEGSequence.pictures(in: Self.picture + other + [0xFF, 0xD8, 1]) == pictures)
-        #expect(JPEGSequence.pictures(in: [1, 2, 0xFF, 0xD9]) == [])
-        #expect(JPEGSequence.pictures(in: []) == [])
-    }
 }

@@ -29,7 +29,7 @@ struct UploadedFileTests {
         try await ClientFixture.withFolder { folder in
             let client = try await fixture.clientWithBalance()
             let first = try await client.upload(photo)
-            #expect(first.type == "image/jpeg" && first.width == 40 && first.id.count == 64)
+            #expect(first.type == "image/jpeg" && first.width == 30 && first.id.count == 64)
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             let url = folder.appending(path: "photo.jpg")
             try Data(SampleFile.jpeg.bytes()).write(to: url)

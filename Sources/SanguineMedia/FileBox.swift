@@ -1,5 +1,5 @@
 /// A box of a file in the ISO base media file format (ISO/IEC 14496-12, section 4.2), the format of
-/// HEIC, MP4 and QuickTime.
+/// HEIC, AVIF, MP4 and QuickTime.
 struct FileBox {
     /// The type; empty if it is not printable ASCII.
     let type: String
@@ -7,9 +7,28 @@ struct FileBox {
     let start: Int
     /// The range of the box's content.
     let content: Range<Int>
+
+    /// The maximum number of boxes that are read at one level: 10,000.
+    static let limit = 10_000
+    /// The maximum depth of boxes in boxes that are read: 8.
+    ///
+    /// A video needs five: `moov`, `trak`, `mdia`, `minf`, `stbl`.
+    static let depth = 8
+
+    /// The types of top-level boxes that carry images and sound, and no metadata on them.
+    static let top: Set = [
+        "ftyp", "styp", "meta", "moov", "moof", "mfra", "mdat", "idat", "sidx", "ssix", "pdin",
+        "grpl", "free", "skip", "wide",
+    ]
+
+    /// The types of boxes that readers skip, and that may have any content.
+    static let padding: Set = ["free", "skip", "wide"]
+
+    /// The types of nested boxes that carry metadata, which no decoder needs.
+    static let descriptions: Set = ["udta", "meta", "uuid", "cmov", "rmra"]
 }
 
-extension [UInt8] {
+extension FileBytes {
     /// Returns the boxes in a range, in order, up to the first one that does not fit.
     func boxes(in range: Range<Int>, limit: Int = FileBox.limit) -> [FileBox] {
         var boxes: [FileBox] = []
@@ -19,6 +38,11 @@ extension [UInt8] {
             offset = box.content.upperBound
         }
         return boxes
+    }
+
+    /// Returns the first box of a type in a range.
+    func box(_ type: String, in range: Range<Int>) -> FileBox? {
+        boxes(in: range).first { $0.type == type }
     }
 
     /// Returns the boxes of a whole file, and the offset at which they end.
@@ -55,31 +79,17 @@ extension [UInt8] {
         let content = start + head..<start + length
         return FileBox(type: text(at: start + 4) ?? "", start: start, content: content)
     }
+}
 
+extension [UInt8] {
     /// Turns a box into an unused one of the same length, so that no offset changes.
     mutating func free(_ box: FileBox) {
         replaceSubrange(box.start + 4..<box.start + 8, with: Array("free".utf8))
         wipe(box.content)
     }
 
+    /// Overwrites bytes with zeros.
     mutating func wipe(_ range: Range<Int>) {
         for offset in range { self[offset] = 0 }
     }
-}
-
-extension FileBox {
-    /// The maximum number of boxes that are read at one level: 10,000.
-    static let limit = 10_000
-
-    /// The types of top-level boxes that carry images and sound, and no metadata on them.
-    static let top: Set = [
-        "ftyp", "styp", "meta", "moov", "moof", "mfra", "mdat", "idat", "sidx", "ssix", "pdin",
-        "grpl", "free", "skip", "wide",
-    ]
-
-    /// The types of boxes that readers skip, and that may have any content.
-    static let padding: Set = ["free", "skip", "wide"]
-
-    /// The types of nested boxes that carry metadata, which no decoder needs.
-    static let descriptions: Set = ["udta", "meta", "uuid", "cmov", "rmra"]
 }

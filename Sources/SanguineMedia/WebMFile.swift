@@ -5,7 +5,7 @@ enum WebMFile {
     ///
     /// All offsets stay the same, so the positions that the file names stay valid. Bytes after the
     /// video are cut off.
-    static func clean(_ file: [UInt8]) -> CleanedFile? {
+    static func clean(_ file: [UInt8]) -> [UInt8]? {
         var bytes = file
         guard let header = EBMLElement(in: file, at: 0, end: file.count),
             cleanElements(of: header, .header, in: &bytes) != nil,
@@ -14,7 +14,7 @@ enum WebMFile {
             let end = cleanElements(of: segment, .segment, in: &bytes)
         else { return nil }
         bytes.removeSubrange(end...)
-        return CleanedFile(bytes: bytes, size: nil)
+        return bytes
     }
 
     /// Overwrites the elements that the level does not keep.
@@ -37,9 +37,9 @@ enum WebMFile {
                 // Only a cluster may have an unknown size. Its elements follow directly.
                 guard level == .segment, element.name == EBMLElement.cluster else { return nil }
                 offset = element.content.lowerBound
-            } else if let inner = level.masters[element.name] {
+            } else if let inner = level.inner(element.name) {
                 guard cleanElements(of: element, inner, in: &file) != nil else { return nil }
-            } else if level.texts.contains(element.name) {
+            } else if level.isText(element.name) {
                 file.wipe(element.content)
             } else if !level.keeps(element.name) {
                 file.makeVoid(element)
@@ -57,27 +57,27 @@ extension WebMFile {
         /// Keeps everything except padding and checksums.
         case other
 
-        /// The elements whose children are cleaned.
-        var masters: [Int: Level] {
-            switch self {
-            case .segment:
-                [
-                    0x114D_9B74: .seekHead, 0x1549_A966: .info, 0x1654_AE6B: .tracks,
-                    0x1C53_BB6B: .cues, EBMLElement.cluster: .cluster, 0xA0: .group,
-                ]
-            case .tracks: [0xAE: .track]
-            case .track: [0xE0: .other, 0xE1: .other, 0x6D80: .other]
-            case .cluster: [0xA0: .group]
-            case .group: [0x75A1: .other]
-            case .seekHead: [0x4DBB: .seek]
-            case .cues: [0xBB: .cue]
-            case .cue: [0xB7: .position]
-            default: [:]
+        /// The level of an element whose children are cleaned; `nil` for other elements.
+        func inner(_ name: Int) -> Level? {
+            switch (self, name) {
+            case (.segment, 0x114D_9B74): .seekHead
+            case (.segment, 0x1549_A966): .info
+            case (.segment, 0x1654_AE6B): .tracks
+            case (.segment, 0x1C53_BB6B): .cues
+            case (.segment, EBMLElement.cluster): .cluster
+            case (.segment, 0xA0), (.cluster, 0xA0): .group
+            case (.tracks, 0xAE): .track
+            case (.track, 0xE0), (.track, 0xE1), (.track, 0x6D80): .other
+            case (.group, 0x75A1): .other
+            case (.seekHead, 0x4DBB): .seek
+            case (.cues, 0xBB): .cue
+            case (.cue, 0xB7): .position
+            default: nil
             }
         }
 
-        /// Text elements that are required but may be empty: the names of the writing programs.
-        var texts: Set<Int> { self == .info ? [0x4D80, 0x5741] : [] }
+        /// Whether the element is a required text that may be empty: the name of a writing program.
+        func isText(_ name: Int) -> Bool { self == .info && (name == 0x4D80 || name == 0x5741) }
 
         func keeps(_ name: Int) -> Bool {
             switch self {

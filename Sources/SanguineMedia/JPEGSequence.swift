@@ -1,10 +1,10 @@
 /// Consecutive JPEG images without separators, as in motion JPEG.
-enum JPEGSequence {
+package enum JPEGSequence {
     /// Splits the bytes into images; an incomplete last one is omitted.
     ///
     /// Within an image's data, the byte 255 is followed by zero (ITU-T T.81, section B.1.1.5), so
     /// that its end marker occurs nowhere else.
-    static func pictures(in bytes: [UInt8]) -> [[UInt8]] {
+    package static func pictures(in bytes: [UInt8]) -> [[UInt8]] {
         var pictures: [[UInt8]] = []
         var start: Int?
         var index = 0

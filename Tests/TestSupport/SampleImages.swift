@@ -1,19 +1,16 @@
 import Foundation
 import SanguineTesting
-import TestSupport
 import Testing
 
-@testable import SanguineImages
-
 /// Real images, made by the command `vips` and by exiftool.
-struct SampleImages: Sendable {
+package struct SampleImages: Sendable {
     /// The place that the metadata contains.
-    static let place = "Alexanderplatz"
+    package static let place = "Alexanderplatz"
 
     private let folder: URL
 
     /// Creates the images in a folder for the duration of a test.
-    static func with(_ body: @Sendable (SampleImages) async throws -> Void) async throws {
+    package static func with(_ body: @Sendable (SampleImages) async throws -> Void) async throws {
         try await TemporaryFolder.with { folder in
             let samples = SampleImages(folder: folder)
             // A picture whose corners differ: left to right, and top to bottom.
@@ -28,19 +25,22 @@ struct SampleImages: Sendable {
         }
     }
 
-    func path(_ name: String) -> String { folder.appending(path: name).path }
+    /// The path of a file in the folder.
+    package func path(_ name: String) -> String { folder.appending(path: name).path }
 
     /// The bytes of a file.
-    func bytes(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: url(name))) }
+    package func bytes(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: url(name))) }
 
     private func url(_ name: String) -> URL { folder.appending(path: name) }
 
     /// Writes a file of these bytes.
-    func write(_ bytes: [UInt8], _ name: String) throws { try Data(bytes).write(to: url(name)) }
+    package func write(_ bytes: [UInt8], _ name: String) throws {
+        try Data(bytes).write(to: url(name))
+    }
 
     /// Runs a program to its end, and returns its output.
     @discardableResult
-    func run(_ program: String, _ arguments: String...) async throws -> String {
+    package func run(_ program: String, _ arguments: String...) async throws -> String {
         try await run(program, arguments)
     }
 
@@ -59,32 +59,18 @@ struct SampleImages: Sendable {
     }
 
     /// Encodes the picture of 40 × 30 pixels.
-    func image(_ name: String, options: String = "") async throws -> [UInt8] {
+    package func image(_ name: String, options: String = "") async throws -> [UInt8] {
         try await run("vips", "copy", path("colors.png"), path(name) + options)
         return try bytes(name)
     }
 
     /// Adds a location as Exif, XMP and IPTC, and a comment, as far as the format supports them.
-    func addPlace(_ name: String, _ tags: String...) async throws -> [UInt8] {
+    package func addPlace(_ name: String, _ tags: String...) async throws -> [UInt8] {
         let options = ["-q", "-m", "-overwrite_original", "-n"]
         let texts = ["-XMP:City=\(Self.place)", "-IPTC:City=\(Self.place)"]
         let comment = name.hasSuffix(".jpg") ? ["-Comment=\(Self.place)"] : []
         let place = ["-GPSLatitude=52.52", "-GPSLatitudeRef=N"] + texts + comment
         try await run("exiftool", options + place + tags + [path(name)])
         return try bytes(name)
-    }
-
-    /// Returns the levels of the bands at a position of an image.
-    func color(_ image: EncodedImage, x: Int, y: Int) async throws -> [Double] {
-        let name = "point.\(image.format == .jpeg ? "jpg" : image.format == .png ? "png" : "webp")"
-        try write(image.bytes, name)
-        let text = try await run("vips", "getpoint", path(name), "\(x)", "\(y)")
-        return text.split(whereSeparator: { " \n".contains($0) }).compactMap { Double($0) }
-    }
-
-    /// Returns what exiftool says of an image.
-    func tags(_ image: EncodedImage) async throws -> String {
-        try write(image.bytes, "tags.bin")
-        return try await run("exiftool", "-a", "-G1", "-s", path("tags.bin"))
     }
 }
