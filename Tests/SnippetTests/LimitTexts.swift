@@ -36,6 +36,7 @@ enum LimitTexts {
         ("WireLimits.defaultPage", count(WireLimits.defaultPage)),
         ("WireLimits.largestPage", count(WireLimits.largestPage)),
         ("WireLimits.countedItems", count(WireLimits.countedItems)),
+        ("WireLimits.followedAuthors", count(WireLimits.followedAuthors)),
         ("WireLimits.searchedBytes", bytes(WireLimits.searchedBytes)),
         ("WireLimits.operationsAsked", count(WireLimits.operationsAsked)),
         ("WireLimits.recordIdCharacters", range(WireLimits.recordIdCharacters)),

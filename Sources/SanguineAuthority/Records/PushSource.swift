@@ -74,6 +74,11 @@ struct PushSource: RecordSource {
         return try reader.ids(in: entry.list, at: entry.key, limit: 100)
     }
 
+    /// Returns the number of stored entries in a list, at most `limit`.
+    func entryCount(in list: IndexList, limit: Int) throws -> Int {
+        try reader.entries(in: list, limit: limit).count
+    }
+
     /// Counts a changed record; `nil` is a missing one.
     func count(
         _ collection: RecordCollection,

@@ -14,6 +14,10 @@ public struct RecordQuery: Hashable, Sendable {
     ///
     /// It replaces ``order``. Default: `nil`.
     public var search: Search?
+    /// The authors whose records are listed, newest first; `nil` for the records of all.
+    ///
+    /// It replaces ``order`` and the conditions. Default: `nil`.
+    public var timeline: Timeline?
     /// Whether the order is descending, by value and then by id.
     public var isDescending: Bool
     /// The position after which the list continues; `nil` for the beginning.
@@ -63,6 +67,23 @@ public struct RecordQuery: Hashable, Sendable {
         public init(in list: String, for prefix: [UInt8]) {
             self.list = list
             self.prefix = prefix
+        }
+    }
+
+    /// The newest records of the authors that an account follows.
+    public struct Timeline: Hashable, Sendable {
+        /// The name of the list that has the records of each author in the order of their creation.
+        public var list: String
+        /// The list whose keys name the authors.
+        public var follows: IndexList
+        /// The maximum number of entries to read of that list.
+        public var limit: Int
+
+        /// Creates the description.
+        public init(in list: String, of follows: IndexList, limit: Int) {
+            self.list = list
+            self.follows = follows
+            self.limit = limit
         }
     }
 

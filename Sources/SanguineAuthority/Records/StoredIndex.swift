@@ -12,6 +12,8 @@ enum StoredIndex: Hashable, Sendable {
     case unique([String])
     /// The files that a member names.
     case blobs(String)
+    /// The authors that a member names, and the records of each by the time of their creation.
+    case timeline(by: String)
 
     /// The name of the list; no indexed member contains a tilde.
     var name: String {
@@ -20,6 +22,7 @@ enum StoredIndex: Hashable, Sendable {
         case .search(let field): "\(field)~search"
         case .unique(let fields): "\(fields.joined(separator: "+"))~unique"
         case .blobs(let field): "\(field)~blobs"
+        case .timeline(let field): "\(field)~timeline"
         }
     }
 
@@ -44,6 +47,11 @@ enum StoredIndex: Hashable, Sendable {
         case .blobs(let field):
             return BlobField.ids(in: fields[field]).ids.compactMap { BlobID($0) }
                 .map { IndexKey(of: $0) }
+        case .timeline(let field):
+            guard let author = fields[field]?.string.flatMap({ RecordID($0) }),
+                case .string(let moment)? = fields["createdAt"]
+            else { return [] }
+            return [TimelineMerge.key(of: author, at: moment)]
         }
     }
 
@@ -66,12 +74,13 @@ extension RecordCollection {
     var storedIndexes: [StoredIndex] {
         indexes.map(StoredIndex.member) + search.map(StoredIndex.search)
             + unique.map(StoredIndex.unique) + blobs.map { .blobs($0.name) }
+            + Set(timelines.map(\.by)).sorted().map { .timeline(by: $0) }
     }
 
     /// Returns the entries of a record in all indexes.
     ///
     /// A record that everyone may read has entries in two lists: the public one, and that of its
-    /// owner, which record mutations use. The entries of a unique group are in one list.
+    /// owner, which record mutations use. The entries of unique groups and timelines are in one list.
     func entries(
         of id: RecordID,
         owner: Identifier,
@@ -100,7 +109,7 @@ extension RecordCollection {
         let keys = index.keys(of: fields)
         let scopes: [Identifier?] =
             switch index {
-            case .unique: [scope(of: owner)]
+            case .unique, .timeline: [scope(of: owner)]
             case .member, .search, .blobs: access == .everyone ? [owner, nil] : [owner]
             }
         return scopes.flatMap { scope in

@@ -62,6 +62,8 @@ public struct RecordCollection: Hashable, Sendable {
     public let search: [String]
     /// The members of other records that count the records of this collection.
     public let counts: [RecordCounter]
+    /// The lists of the newest records of the authors that an account follows.
+    public let timelines: [RecordTimeline]
 
     /// Declares a collection.
     ///
@@ -84,6 +86,8 @@ public struct RecordCollection: Hashable, Sendable {
     ///     accents. Default: none.
     ///   - counts: The members of other records that count the records of this collection, changed
     ///     in the same commit. Default: none.
+    ///   - timelines: The lists of the newest records of the authors that an account follows, of a
+    ///     collection that everyone may read and that has an index on `createdAt`. Default: none.
     ///   - rule: The record that remains when a guest is merged into an account that has a record
     ///     with the same id. Default: the newer one.
     public init(
@@ -95,6 +99,7 @@ public struct RecordCollection: Hashable, Sendable {
         unique: [[String]] = [],
         search: [String] = [],
         counts: [RecordCounter] = [],
+        timelines: [RecordTimeline] = [],
         onMerge rule: MergeRule = .newer
     ) {
         self.name = name
@@ -105,6 +110,7 @@ public struct RecordCollection: Hashable, Sendable {
         self.unique = unique
         self.search = search
         self.counts = counts
+        self.timelines = timelines
         onMerge = rule
     }
 
@@ -118,7 +124,7 @@ public struct RecordCollection: Hashable, Sendable {
         self.blobs = blobs
         onMerge = .newer
         owner = nil
-        (unique, search, counts) = ([], [], [])
+        (unique, search, counts, timelines) = ([], [], [], [])
     }
 
     /// Whether the name is reserved for collections of the library.
@@ -190,11 +196,31 @@ public struct RecordCollection: Hashable, Sendable {
         else {
             return "Give the collection '\(name)' at most 8 counts, each by a member with an id."
         }
+        return timelineFault
+    }
+
+    /// The error in the declaration of timelines, if there is one.
+    private var timelineFault: String? {
+        guard timelines.count <= WireLimits.indexesPerCollection,
+            Set(timelines.map(\.name)).count == timelines.count,
+            timelines.allSatisfy(\.isPlain)
+        else {
+            return """
+                Give the collection '\(name)' at most 8 timelines, each with its own name of 1 to 64 \
+                of a–z A–Z 0–9 _ -.
+                """
+        }
+        guard timelines.isEmpty || isStamped else {
+            return """
+                Let everyone read the collection '\(name)', with an index on 'createdAt', or declare \
+                no timeline of it.
+                """
+        }
         return nil
     }
 
     /// Whether a name of a member has only characters that need no escaping.
-    fileprivate static func isPlain(member name: String) -> Bool {
+    static func isPlain(member name: String) -> Bool {
         (1...WireLimits.collectionNameCharacters).contains(name.utf8.count)
             && name.utf8.allSatisfy { byte in
                 switch byte {

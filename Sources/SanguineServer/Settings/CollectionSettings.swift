@@ -22,6 +22,9 @@ extension RecordCollection {
         /// The members that count the records, each as `<member> in <collection>.<member>`.
         /// Default: none.
         case counts
+        /// The lists of the newest records of the authors that an account follows, each as `<name>
+        /// by <member> in <collection>.<member>`. Default: none.
+        case timelines
         /// The record that remains when a guest is merged into an account that has one with the
         /// same id: `newer`, `account` or `guest`. Default: `newer`.
         case onMerge
@@ -39,6 +42,11 @@ extension RecordCollection {
             case .search: "names, each once: at most 8 with the groups of 'unique'"
             case .counts:
                 "at most 8 counts such as 'post in posts.likes', in a collection for everyone"
+            case .timelines:
+                """
+                at most 8 such as 'home by author in follows.followed', of a collection for everyone \
+                with an index on createdAt
+                """
             case .onMerge: "newer, account, guest"
             }
         }
@@ -77,6 +85,13 @@ extension RecordCollection {
                 Self.refusal(of: name, .counts, value: members[.counts] ?? "", source: source)
             ])
         }
+        let timelines =
+            members[.timelines]?.split(separator: ",").map { RecordTimeline(text: $0) } ?? []
+        guard !timelines.contains(nil) else {
+            throw SettingsError([
+                Self.refusal(of: name, .timelines, value: members[.timelines] ?? "", source: source)
+            ])
+        }
         self.init(
             name,
             access: access,
@@ -89,6 +104,7 @@ extension RecordCollection {
             },
             search: Self.names(members[.search]),
             counts: counters.compactMap(\.self),
+            timelines: timelines.compactMap(\.self),
             onMerge: rule
         )
     }
@@ -108,6 +124,7 @@ extension RecordCollection {
         case .unique: unique.map { $0.joined(separator: "+") }.joined(separator: ", ")
         case .search: search.joined(separator: ", ")
         case .counts: counts.map(\.text).joined(separator: ", ")
+        case .timelines: timelines.map(\.text).joined(separator: ", ")
         case .onMerge: onMerge.rawValue
         }
     }
@@ -134,6 +151,7 @@ extension RecordCollection {
             unique: field == .unique ? [] : unique,
             search: field == .search ? [] : search,
             counts: field == .counts ? [] : counts,
+            timelines: field == .timelines ? [] : timelines,
             onMerge: onMerge
         )
     }
@@ -193,4 +211,23 @@ extension RecordCounter {
 
     /// The counter in the form of the file.
     fileprivate var text: String { "\(by) in \(collection).\(member)" }
+}
+
+extension RecordTimeline {
+    /// Reads a timeline in the form of the file, such as `home by author in follows.followed`.
+    fileprivate init?(text: some StringProtocol) {
+        let words = text.split(whereSeparator: \.isWhitespace)
+        guard words.count == 5, words[1] == "by", words[3] == "in" else { return nil }
+        let parts = words[4].split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 2 else { return nil }
+        self.init(
+            String(words[0]),
+            by: String(words[2]),
+            in: String(parts[0]),
+            naming: String(parts[1])
+        )
+    }
+
+    /// The timeline in the form of the file.
+    fileprivate var text: String { "\(name) by \(by) in \(follows).\(naming)" }
 }

@@ -94,6 +94,7 @@ public enum SettingsReference {
             blobs: [photo]          # the members that name files, which its readers may read
             publicBlobs: [cover]    # those that everyone may read without a token
             owner: author           # the member that the server sets to the owner's account
+            timelines: [home by author in follows.followed]  # the posts of followed authors
           likes:
             access: everyone
             indexes: [post]
@@ -103,6 +104,9 @@ public enum SettingsReference {
           profiles:
             access: everyone
             search: [name]          # found by the beginning of the name
+          follows:
+            indexes: [followed]     # read by the timeline of posts
+            unique: [followed]
 
         upstreams:                  # in addition to upstream.url, whose name is default
           spare:
