@@ -43,6 +43,29 @@ private struct Like: SyncedRecord {
     var song: RecordID
 }
 
+private struct Verse: SyncedRecord {
+    static let home = RecordTimeline("home", by: "author", in: "follows", naming: "followed")
+    static let collection = RecordCollection(
+        "verses",
+        access: .everyone,
+        indexes: ["createdAt"],
+        owner: "author",
+        timelines: [home]
+    )
+    let id: RecordID
+    var text: String
+}
+
+private struct Follow: SyncedRecord {
+    static let collection = RecordCollection(
+        "follows",
+        indexes: ["followed"],
+        unique: [["followed"]]
+    )
+    let id: RecordID
+    var followed: RecordID
+}
+
 extension RecordListing<Song> {
     static var newest: Self { Self().ordered(by: Song.byCreatedAt, descending: true) }
     static func songs(of album: RecordID) -> Self { newest.where(Song.byAlbum, is: album) }
@@ -51,7 +74,13 @@ extension RecordListing<Song> {
 /// The samples of published records and relations.
 @Suite("Published record snippets", .bounded)
 struct PublishedSnippets {
-    private static let schema = RecordSchema(Singer.self, Song.self, Like.self)
+    private static let schema = RecordSchema(
+        Singer.self,
+        Song.self,
+        Like.self,
+        Verse.self,
+        Follow.self
+    )
 
     private func clients() throws -> (SanguineClient, InMemoryAuthority) {
         let authority = InMemoryAuthority(schema: Self.schema)
@@ -91,6 +120,20 @@ struct PublishedSnippets {
         #expect(songs.map(\.likes) == [1])
         let none = RecordListing<Song>.songs(of: .new())
         #expect(try await client.value(of: .published(none)) == [])
+        client.close()
+    }
+
+    @Test func `a timeline shows the newest records of followed authors`() async throws {
+        let (client, authority) = try clients()
+        let (author, stranger) = (authority.addAccount(), authority.addAccount())
+        for account in [author, stranger] {
+            authority.set(Verse(id: RecordID(account), text: "One"), of: account)
+        }
+        try client.perform(try CreateRecord(Follow(id: .new(), followed: RecordID(author))))
+        try await client.synchronize()
+        let home = ListQuery<Verse>.published(.timeline(Verse.home))
+        let verses = try await client.value(of: home)
+        #expect(verses.map(\.id) == [RecordID(author)])
         client.close()
     }
 }
