@@ -52,8 +52,8 @@ public enum WireLimits {
     public static let largestPage = 100
     /// The largest count of a list; longer lists have at least that many items.
     public static let countedItems = 1_000
-    /// The maximum number of an account's records in a collection that a timeline reads to find whom
-    /// it follows.
+    /// The maximum number of an account's records in a collection that names followed authors for a
+    /// timeline.
     public static let followedAuthors = 1_000
     /// The maximum size of the text of a search, in bytes.
     public static let searchedBytes = 128

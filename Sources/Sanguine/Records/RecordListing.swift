@@ -46,7 +46,7 @@ public struct RecordListing<R: SyncedRecord>: Hashable, Sendable {
         with("prefix.\(field.name)", prefix)
     }
 
-    /// Returns the listing of the newest records of the authors whom the user follows.
+    /// Returns the listing of the newest records of the authors that the user follows.
     ///
     /// It has no conditions, order or search. The list also becomes stale when the user's follows
     /// change.

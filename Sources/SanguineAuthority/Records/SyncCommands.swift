@@ -131,7 +131,7 @@ struct PushDraft {
     private var tallies: RecordTallies
     /// The entries of unique groups that were added and removed so far.
     private var uniques: (added: Set<IndexEntry>, removed: Set<IndexEntry>) = ([], [])
-    /// The growth of the lists that name whom the account follows.
+    /// The growth of the lists that name the authors that the account follows.
     private var follows: [IndexList: Int] = [:]
 
     init(

@@ -14,7 +14,7 @@ public import SanguineModel
 /// 1. The heap has at most one position of each author.
 /// 2. The positions that are taken descend.
 public struct TimelineMerge: Sendable {
-    /// A position, and the author to whom it belongs.
+    /// A position, and the author of its record.
     public struct Head: Hashable, Comparable, Sendable {
         /// The position in the merged list.
         public let position: RecordPosition

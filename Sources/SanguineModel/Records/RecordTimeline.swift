@@ -22,7 +22,7 @@ public struct RecordTimeline: Hashable, Sendable {
     public let name: String
     /// The member of the collection's records that names their author, usually the owner.
     public let by: String
-    /// The collection of the records that name whom their owner follows.
+    /// The collection of the records that name the authors that their owner follows.
     public let follows: String
     /// The indexed member of these records with the id of the followed author.
     public let naming: String
@@ -33,8 +33,8 @@ public struct RecordTimeline: Hashable, Sendable {
     ///   - name: The name in requests, unique in the collection: 1 to 64 of `a–z A–Z 0–9 _ -`.
     ///   - by: The member of the collection's records that names their author. It is the id of the
     ///     owner's account, or of anything that can be followed, such as a group.
-    ///   - follows: The collection of the records that name whom their owner follows. Only these
-    ///     records of the reader count, so the collection may be private.
+    ///   - follows: The collection of the records that name the authors that their owner follows.
+    ///     Only these records of the reader count, so the collection may be private.
     ///   - naming: The indexed member of these records with the id of the followed author.
     public init(_ name: String, by: String, in follows: String, naming: String) {
         self.name = name
@@ -50,7 +50,7 @@ public struct RecordTimeline: Hashable, Sendable {
 }
 
 extension RecordSchema {
-    /// The indexed members by which timelines find whom an account follows, of one collection.
+    /// The indexed members of a collection that name followed authors for timelines.
     package func followedMembers(of collection: String) -> Set<String> {
         Set(
             allCollections.flatMap(\.timelines).filter { $0.follows == collection }.map(\.naming)

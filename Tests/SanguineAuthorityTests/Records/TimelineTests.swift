@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// A reader, and authors whom it follows.
+/// A reader, and authors that it can follow.
 private struct TimelineWorld {
     let world: SyncWorld
     let reader: Identifier
@@ -83,7 +83,7 @@ struct TimelineTests {
         #expect(try await social.page().ids == ["p4", "p3", "p1", "p0"])
         try await social.delete("p3", by: 1)
         #expect(try await social.page().ids == ["p4", "p1", "p0"])
-        // It is the reader's own: nobody else follows the same authors.
+        // Other accounts have timelines of their own.
         #expect(try await social.page(for: social.authors[0]).ids == [])
         try await social.world.push(DeleteRecord(RecordKey("follows", "f0")))
         #expect(try await social.page().ids == ["p1"])
