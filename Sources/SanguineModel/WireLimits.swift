@@ -12,6 +12,8 @@ public enum WireLimits {
     public static let blobBytes = 25 << 20
     /// The maximum number of pixels in an uploaded image: 50 million.
     public static let blobPixels = 50_000_000
+    /// The maximum number of accounts that a record may name as its readers.
+    public static let readersPerRecord = 16
     /// The maximum number of files that one member of a record may name.
     public static let blobsPerRecord = 100
     /// The number of characters of a device id.

@@ -177,10 +177,9 @@ final class ListStatements {
 
     private func row(_ id: RecordID, _ query: RecordQuery) throws(SQLFailure) -> RecordRow? {
         guard try belongs(id, query) else { return nil }
-        let name = RecordName(query.collection, in: query.scope, id)
-        guard case .record(let row) = try rows.row(.record(name)), row.deletedAt == nil else {
-            return nil
-        }
+        guard case .record(let row) = try rows.row(.record(query.name(of: id))),
+            row.deletedAt == nil
+        else { return nil }
         return row
     }
 }

@@ -174,6 +174,11 @@ struct SettingsLoaderTests {
                 timelines: [home by author in follows.followed]
               follows:
                 indexes: [followed]
+              messages:
+                access: readers
+                readers: to
+                owner: from
+                indexes: [createdAt]
               likes:
                 access: everyone
                 owner: author
@@ -192,6 +197,13 @@ struct SettingsLoaderTests {
                     unique: [["post", "author"]],
                     search: ["note"],
                     counts: [RecordCounter(by: "post", in: "posts", as: "likes")]
+                ),
+                RecordCollection(
+                    "messages",
+                    access: .readers,
+                    indexes: ["createdAt"],
+                    owner: "from",
+                    readers: "to"
                 ),
                 RecordCollection(
                     "posts",
@@ -216,7 +228,9 @@ struct SettingsLoaderTests {
         "habits:\n    blobs: [a, a]", "habits:\n    publicBlobs: [a]",
         "habits:\n    owner: [a, b]", "habits:\n    unique: [a+a]",
         "habits:\n    search: [a, a]", "habits:\n    counts: [a of b]",
-        "habits:\n    indexes: [a~b]", "habits:\n    timelines: [home by a in b.c]",
+        "habits:\n    indexes: [a~b]", "habits:\n    readers: to",
+        "habits:\n    access: readers", "habits:\n    access: readers\n    readers: [a, b]",
+        "habits:\n    timelines: [home by a in b.c]",
         "habits:\n    access: everyone\n    timelines: [home by a in b.c]",
         "habits:\n    access: everyone\n    indexes: [createdAt]\n    timelines: [home of a in b.c]",
     ])

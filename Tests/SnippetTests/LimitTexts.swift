@@ -17,6 +17,7 @@ enum LimitTexts {
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
         ("WireLimits.blobBytes", bytes(WireLimits.blobBytes)),
         ("WireLimits.blobPixels", count(WireLimits.blobPixels)),
+        ("WireLimits.readersPerRecord", count(WireLimits.readersPerRecord)),
         ("WireLimits.blobsPerRecord", count(WireLimits.blobsPerRecord)),
         ("WireLimits.deviceIdCharacters", range(WireLimits.deviceIdCharacters)),
         ("WireLimits.deviceNameCharacters", range(WireLimits.deviceNameCharacters)),

@@ -68,12 +68,11 @@ extension Authority {
         _ request: RecordsRequest = RecordsRequest()
     ) async throws(Problem) -> ListPage<RecordChange> {
         let collection = try collection(name)
-        let scope = collection.scope(of: account)
         let request = request.ofThreads(in: name)
         if let ids = request.ids {
-            return try await records(ids, request, collection, in: scope)
+            return try await records(ids, request, collection, for: account)
         }
-        var query = try query(request, collection, in: scope)
+        var query = try query(request, collection, in: collection.listScope(of: account))
         try query.applyTimeline(request, collection, of: account)
         try checkIndexes(of: query)
         let list = query.name
@@ -123,6 +122,7 @@ extension Authority {
             bytes: Self.pageBytes,
             looks: Self.looksPerPage
         )
+        query.hasSharedNames = collection.access == .readers
         try query.apply(request, collection)
         return query
     }
@@ -180,13 +180,15 @@ extension Authority {
         in name: String,
         for account: Identifier
     ) async throws(Problem) -> RecordChange {
-        let scope = try collection(name).scope(of: account)
+        let collection = try collection(name)
+        let scope = collection.scope(of: account)
         let isThread = name == ChatThread.collection.name
         let key = RecordName(name, in: scope, isThread ? id.ofThread : id)
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load([.record(key)])
         }
-        guard let row = loaded.record(key), row.isLive else { throw .noRecord }
+        guard let row = loaded.record(key), row.isLive, collection.isReadable(row, by: account)
+        else { throw .noRecord }
         let items = try await counted([try row.asItem()], of: name)
         return items[0]
     }
@@ -195,7 +197,7 @@ extension Authority {
         _ ids: [RecordID],
         _ request: RecordsRequest,
         _ collection: RecordCollection,
-        in scope: Identifier?
+        for account: Identifier
     ) async throws(Problem) -> ListPage<RecordChange> {
         guard ids.count <= WireLimits.largestPage, request.conditions.isEmpty,
             request.order == nil, request.cursor == nil, !request.counts, request.search.isEmpty,
@@ -209,13 +211,17 @@ extension Authority {
                 """
             )
         }
+        let scope = collection.scope(of: account)
         let names = ids.map { RecordName(collection.name, in: scope, $0) }
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load(Set(names).map(Key.record))
         }
         var items: [RecordChange] = []
         for name in names {
-            if let row = loaded.record(name), row.isLive { items.append(try row.asItem()) }
+            guard let row = loaded.record(name), row.isLive,
+                collection.isReadable(row, by: account)
+            else { continue }
+            items.append(try row.asItem())
         }
         return ListPage(items: try await counted(items, of: collection.name))
     }
@@ -260,8 +266,11 @@ extension RecordQuery {
         if let order = request.order {
             isDescending = order.utf8.first == UInt8(ascii: "-")
             let field = isDescending ? String(Substring(order.utf8.dropFirst())) : order
-            self.order = field
+            self.order = collection.listName(of: field)
             fields.append(field)
+        } else if collection.access == .readers, request.conditions.isEmpty {
+            // The ids of the records that an account may read are in no list.
+            self.order = collection.listName(of: "createdAt")
         }
         for field in fields where !collection.indexes.contains(where: { $0.hasBytes(of: field) }) {
             let known = collection.indexes.joined(separator: "', '")
@@ -277,7 +286,7 @@ extension RecordQuery {
                     """
                 )
             }
-            conditions[field] = key
+            conditions[collection.listName(of: field)] = key
         }
     }
 

@@ -94,7 +94,8 @@ struct PushSource: RecordSource {
 
     func record(_ key: RecordKey) throws -> SourcedRecord? {
         guard let collection = schema.collection(key.collection),
-            let row = try row(name(of: key.id, in: collection)), row.isLive
+            let row = try row(name(of: key.id, in: collection)), row.isLive,
+            collection.isReadable(row, by: account)
         else { return nil }
         return SourcedRecord(RecordValue(json: Data(row.value)), isOwn: row.owner == account)
     }

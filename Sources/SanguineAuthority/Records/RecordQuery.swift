@@ -32,6 +32,10 @@ public struct RecordQuery: Hashable, Sendable {
     ///
     /// Default: 0.
     public var countLimit = 0
+    /// Whether the records' names have no scope, although the list is an account's.
+    ///
+    /// Default: no, they have the scope of the list.
+    public var hasSharedNames = false
 
     /// Creates the query.
     public init(
@@ -100,6 +104,11 @@ public struct RecordQuery: Hashable, Sendable {
         if let search { return (IndexList(collection, in: scope, by: search.list), nil) }
         guard let field = order ?? conditions.keys.min() else { return nil }
         return (IndexList(collection, in: scope, by: field), conditions[field])
+    }
+
+    /// Returns the name of a record in the list.
+    public func name(of id: RecordID) -> RecordName {
+        RecordName(collection, in: hasSharedNames ? nil : scope, id)
     }
 
     /// Returns the other entries that a record on the path must have.

@@ -495,6 +495,10 @@ struct PushDraft {
             owner: collection.owner.map { ($0, balance.account) }
         )
         if let old, old.isLive, old.value == json { return nil }
+        let isNew = old?.isLive != true
+        if isNew || fields != oldFields {
+            try collection.checkReaders(of: key.id, fields, isNew: isNew)
+        }
         // The server checked the files of its own records before.
         if isByUser { try checkFiles(fields, over: oldFields, in: collection) }
         let indexed = collection.entries(of: key.id, owner: balance.account, fields)

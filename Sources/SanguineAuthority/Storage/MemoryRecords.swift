@@ -99,7 +99,7 @@ struct MemoryRecords: RecordReader {
         var list = RecordList(query)
         for position in positions(query) {
             guard list.looksFurther() else { break }
-            let row = rows[RecordName(query.collection, in: query.scope, position.id)]
+            let row = rows[query.name(of: position.id)]
             let needed = query.entriesNeeded(by: position.id)
             let belongs = needed.allSatisfy { lists[$0.list]?.contains($0) ?? false }
             list.add(belongs && row?.isLive == true ? row : nil, at: position)
@@ -125,7 +125,7 @@ struct MemoryRecords: RecordReader {
         for author in merge.authors { add(author) }
         var list = RecordList(query)
         while let head = merge.next(), list.looksFurther() {
-            let row = rows[RecordName(query.collection, in: query.scope, head.position.id)]
+            let row = rows[query.name(of: head.position.id)]
             list.add(row?.isLive == true ? row : nil, at: head.position)
             add(head.author, after: head.position)
         }

@@ -87,7 +87,7 @@ public enum SettingsReference {
 
         collections:
           notes:
-            access: owner           # who may read: owner (default) or everyone
+            access: owner           # who may read: owner (default), everyone, or readers
           posts:
             access: everyone
             indexes: [createdAt]    # the members that records can be found and ordered by
@@ -107,6 +107,11 @@ public enum SettingsReference {
           follows:
             indexes: [followed]     # read by the timeline of posts
             unique: [followed]
+          messages:
+            access: readers
+            readers: to             # the member that names the accounts that may read a record
+            owner: from
+            indexes: [createdAt]
 
         upstreams:                  # in addition to upstream.url, whose name is default
           spare:
