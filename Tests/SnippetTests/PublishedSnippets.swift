@@ -56,6 +56,20 @@ private struct Verse: SyncedRecord {
     var text: String
 }
 
+private struct Letter: SyncedRecord {
+    static let collection = RecordCollection(
+        "letters",
+        access: .readers,
+        indexes: ["createdAt", "to", "from"],
+        owner: "from",
+        readers: "to"
+    )
+    static let byCreatedAt = RecordIndex<Letter, Timestamp>("createdAt")
+    let id: RecordID
+    var to: RecordID
+    var text: String
+}
+
 private struct Follow: SyncedRecord {
     static let collection = RecordCollection(
         "follows",
@@ -79,7 +93,8 @@ struct PublishedSnippets {
         Song.self,
         Like.self,
         Verse.self,
-        Follow.self
+        Follow.self,
+        Letter.self
     )
 
     private func clients() throws -> (SanguineClient, InMemoryAuthority) {
@@ -134,6 +149,22 @@ struct PublishedSnippets {
         let home = ListQuery<Verse>.published(.timeline(Verse.home))
         let verses = try await client.value(of: home)
         #expect(verses.map(\.id) == [RecordID(author)])
+        client.close()
+    }
+
+    @Test func `a letter is read by its sender and its receiver`() async throws {
+        let (client, authority) = try clients()
+        let (friend, stranger) = (authority.addAccount(), authority.addAccount())
+        let newest = RecordListing<Letter>().ordered(by: Letter.byCreatedAt, descending: true)
+        let me = authority.user
+        let received = Letter(id: .new(), to: RecordID(me), text: "Hello.")
+        authority.set(received, of: friend)
+        authority.set(Letter(id: .new(), to: RecordID(friend), text: "No."), of: stranger)
+        let letter = Letter(id: .new(), to: RecordID(friend), text: "Hello!")
+        try client.perform(try CreateRecord(letter))
+        try await client.synchronize()
+        let letters = try await client.value(of: .published(newest))
+        #expect(Set(letters.map(\.text)) == ["Hello.", "Hello!"])
         client.close()
     }
 }
