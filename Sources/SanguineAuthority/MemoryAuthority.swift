@@ -192,7 +192,9 @@ package struct MemoryAuthority: Sendable {
             return nil
         }
         let name = RecordName(key.collection, in: collection.scope(of: account), key.id)
-        guard let row = try load([.record(name)]).record(name), row.isLive else { return nil }
+        guard let row = try load([.record(name)]).record(name), row.isLive,
+            collection.isReadable(row, by: account)
+        else { return nil }
         return RecordValue(json: Data(row.value))
     }
 

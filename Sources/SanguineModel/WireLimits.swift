@@ -18,6 +18,8 @@ public enum WireLimits {
     public static let imageSides = [
         32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072, 4_096,
     ]
+    /// The maximum number of accounts that a record may name as its readers.
+    public static let readersPerRecord = 16
     /// The maximum number of files that one member of a record may name.
     public static let blobsPerRecord = 100
     /// The number of characters of a device id.
@@ -58,6 +60,9 @@ public enum WireLimits {
     public static let largestPage = 100
     /// The largest count of a list; longer lists have at least that many items.
     public static let countedItems = 1_000
+    /// The maximum number of an account's records in a collection that names followed authors for a
+    /// timeline.
+    public static let followedAuthors = 1_000
     /// The maximum size of the text of a search, in bytes.
     public static let searchedBytes = 128
     /// The maximum number of operations that a balance request may ask about.

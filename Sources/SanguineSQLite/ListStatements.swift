@@ -12,6 +12,7 @@ final class ListStatements {
     private let byKey: Directed
     private let atKey: Directed
     private let entry: SQLStatement
+    private let keys: SQLStatement
 
     /// A statement for each direction.
     private struct Directed {
@@ -58,10 +59,18 @@ final class ListStatements {
             """,
             on: connection
         )
+        keys = try SQLStatement(
+            """
+            SELECT value FROM record_index WHERE collection = ? AND scope = ? AND field = ?
+            ORDER BY value DESC, id DESC LIMIT ?
+            """,
+            on: connection
+        )
     }
 
     /// Returns a part of the list, as the connection sees it now.
     func records(_ query: RecordQuery) throws(SQLFailure) -> RecordList {
+        if let timeline = query.timeline { return try page(query, timeline) }
         var list = try page(query)
         if query.countLimit > 0 { list.count = try count(query) }
         return list
@@ -91,6 +100,42 @@ final class ListStatements {
             list.add(try row(position.id, query), at: position)
         }
         return list
+    }
+
+    private func page(
+        _ query: RecordQuery,
+        _ timeline: RecordQuery.Timeline
+    ) throws(SQLFailure) -> RecordList {
+        keys.bind(timeline.follows)
+        keys.bind(limit: timeline.limit)
+        let followed = try keys.all { IndexKey(bytes: $0.bytes(0)) }
+        var merge = TimelineMerge(after: query.after, followed)
+        let source = IndexList(query.collection, in: query.scope, by: timeline.list)
+        for author in merge.authors { try add(author, to: &merge, source) }
+        var list = RecordList(query)
+        while let head = merge.next(), list.looksFurther() {
+            list.add(try row(head.position.id, query), at: head.position)
+            try add(head.author, to: &merge, source, after: head.position)
+        }
+        return list
+    }
+
+    /// Adds the author's next entry.
+    private func add(
+        _ author: Int,
+        to merge: inout TimelineMerge,
+        _ list: IndexList,
+        after position: RecordPosition? = nil
+    ) throws(SQLFailure) {
+        let (key, id) = merge.start(of: author, after: position)
+        let statement = byKey(true)
+        statement.bind(list)
+        statement.bind(key.bytes)
+        statement.bind(id?.text ?? "\u{10FFFF}")
+        let found = try statement.first { row throws(SQLFailure) in
+            (IndexKey(bytes: row.bytes(0)), try row.recordID(1))
+        }
+        if let (key, id) = found { merge.add(key, id, of: author) }
     }
 
     /// Returns the statement that steps through the entries, starting at the query's position.
@@ -132,10 +177,9 @@ final class ListStatements {
 
     private func row(_ id: RecordID, _ query: RecordQuery) throws(SQLFailure) -> RecordRow? {
         guard try belongs(id, query) else { return nil }
-        let name = RecordName(query.collection, in: query.scope, id)
-        guard case .record(let row) = try rows.row(.record(name)), row.deletedAt == nil else {
-            return nil
-        }
+        guard case .record(let row) = try rows.row(.record(query.name(of: id))),
+            row.deletedAt == nil
+        else { return nil }
         return row
     }
 }

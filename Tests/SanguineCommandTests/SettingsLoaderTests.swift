@@ -169,7 +169,16 @@ struct SettingsLoaderTests {
             collections:
               posts:
                 access: everyone
+                indexes: [createdAt]
                 owner: author
+                timelines: [home by author in follows.followed]
+              follows:
+                indexes: [followed]
+              messages:
+                access: readers
+                readers: to
+                owner: from
+                indexes: [createdAt]
               likes:
                 access: everyone
                 owner: author
@@ -180,6 +189,7 @@ struct SettingsLoaderTests {
         let loaded = try await load(yaml: yaml)
         #expect(
             loaded.settings.collections == [
+                RecordCollection("follows", indexes: ["followed"]),
                 RecordCollection(
                     "likes",
                     access: .everyone,
@@ -188,9 +198,26 @@ struct SettingsLoaderTests {
                     search: ["note"],
                     counts: [RecordCounter(by: "post", in: "posts", as: "likes")]
                 ),
-                RecordCollection("posts", access: .everyone, owner: "author"),
+                RecordCollection(
+                    "messages",
+                    access: .readers,
+                    indexes: ["createdAt"],
+                    owner: "from",
+                    readers: "to"
+                ),
+                RecordCollection(
+                    "posts",
+                    access: .everyone,
+                    indexes: ["createdAt"],
+                    owner: "author",
+                    timelines: [
+                        RecordTimeline("home", by: "author", in: "follows", naming: "followed")
+                    ]
+                ),
             ]
         )
+        let timelines = loaded.effective.first { $0.key == "collections.posts.timelines" }
+        #expect(timelines?.value == "home by author in follows.followed")
         let counts = loaded.effective.first { $0.key == "collections.likes.counts" }
         #expect(counts?.value == "post in posts.likes")
     }
@@ -201,7 +228,11 @@ struct SettingsLoaderTests {
         "habits:\n    blobs: [a, a]", "habits:\n    publicBlobs: [a]",
         "habits:\n    owner: [a, b]", "habits:\n    unique: [a+a]",
         "habits:\n    search: [a, a]", "habits:\n    counts: [a of b]",
-        "habits:\n    indexes: [a~b]",
+        "habits:\n    indexes: [a~b]", "habits:\n    readers: to",
+        "habits:\n    access: readers", "habits:\n    access: readers\n    readers: [a, b]",
+        "habits:\n    timelines: [home by a in b.c]",
+        "habits:\n    access: everyone\n    timelines: [home by a in b.c]",
+        "habits:\n    access: everyone\n    indexes: [createdAt]\n    timelines: [home of a in b.c]",
     ])
     func `an invalid collection is refused`(text: String) async throws {
         #expect(try await !problems(yaml: "collections:\n  \(text)").isEmpty)

@@ -43,6 +43,43 @@ struct SongLike: SyncedRecord {
     var song: RecordID
 }
 
+private struct Verse: SyncedRecord {
+    static let home = RecordTimeline("home", by: "author", in: "follows", naming: "followed")
+    static let collection = RecordCollection(
+        "verses",
+        access: .everyone,
+        indexes: ["createdAt"],
+        owner: "author",
+        timelines: [home]
+    )
+    let id: RecordID
+    var text: String
+}
+
+private struct Letter: SyncedRecord {
+    static let collection = RecordCollection(
+        "letters",
+        access: .readers,
+        indexes: ["createdAt", "to", "from"],
+        owner: "from",
+        readers: "to"
+    )
+    static let byCreatedAt = RecordIndex<Letter, Timestamp>("createdAt")
+    let id: RecordID
+    var to: RecordID
+    var text: String
+}
+
+private struct Follow: SyncedRecord {
+    static let collection = RecordCollection(
+        "follows",
+        indexes: ["followed"],
+        unique: [["followed"]]
+    )
+    let id: RecordID
+    var followed: RecordID
+}
+
 extension RecordListing<Song> {
     static var newest: Self { Self().ordered(by: Song.byCreatedAt, descending: true) }
     static func songs(of album: RecordID) -> Self { newest.where(Song.byAlbum, is: album) }
@@ -51,7 +88,14 @@ extension RecordListing<Song> {
 /// The samples of published records and relations.
 @Suite("Published record snippets", .bounded)
 struct PublishedSnippets {
-    private static let schema = RecordSchema(Singer.self, Song.self, SongLike.self)
+    private static let schema = RecordSchema(
+        Singer.self,
+        Song.self,
+        SongLike.self,
+        Verse.self,
+        Follow.self,
+        Letter.self
+    )
 
     private func clients() throws -> (SanguineClient, InMemoryAuthority) {
         let authority = InMemoryAuthority(schema: Self.schema)
@@ -91,6 +135,36 @@ struct PublishedSnippets {
         #expect(songs.map(\.likes) == [1])
         let none = RecordListing<Song>.songs(of: .new())
         #expect(try await client.value(of: .published(none)) == [])
+        client.close()
+    }
+
+    @Test func `a timeline shows the newest records of followed authors`() async throws {
+        let (client, authority) = try clients()
+        let (author, stranger) = (authority.addAccount(), authority.addAccount())
+        for account in [author, stranger] {
+            authority.set(Verse(id: RecordID(account), text: "One"), of: account)
+        }
+        try client.perform(try CreateRecord(Follow(id: .new(), followed: RecordID(author))))
+        try await client.synchronize()
+        let home = ListQuery<Verse>.published(.timeline(Verse.home))
+        let verses = try await client.value(of: home)
+        #expect(verses.map(\.id) == [RecordID(author)])
+        client.close()
+    }
+
+    @Test func `a letter is read by its sender and its receiver`() async throws {
+        let (client, authority) = try clients()
+        let (friend, stranger) = (authority.addAccount(), authority.addAccount())
+        let newest = RecordListing<Letter>().ordered(by: Letter.byCreatedAt, descending: true)
+        let me = authority.user
+        let received = Letter(id: .new(), to: RecordID(me), text: "Hello.")
+        authority.set(received, of: friend)
+        authority.set(Letter(id: .new(), to: RecordID(friend), text: "No."), of: stranger)
+        let letter = Letter(id: .new(), to: RecordID(friend), text: "Hello!")
+        try client.perform(try CreateRecord(letter))
+        try await client.synchronize()
+        let letters = try await client.value(of: .published(newest))
+        #expect(Set(letters.map(\.text)) == ["Hello.", "Hello!"])
         client.close()
     }
 }

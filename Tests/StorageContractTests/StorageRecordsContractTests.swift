@@ -385,3 +385,93 @@ struct StorageCountsContractTests {
         }
     }
 }
+
+/// The contract of every storage driver for lists of the records of followed authors.
+@Suite("Storage contract: timelines", .bounded)
+struct StorageTimelinesContractTests {
+    private struct Post: Hashable {
+        var id: RecordID
+        var author: Int
+        var moment: Int
+    }
+
+    private let reader = Identifier.numbered(1)
+
+    private func author(_ number: Int) throws -> RecordID {
+        // One id begins with another one.
+        try #require(RecordID(String(repeating: "a", count: number + 1)))
+    }
+
+    private func store(_ post: Post, _ storage: any Storage) async throws {
+        let key = TimelineMerge.key(of: try author(post.author), at: "m\(post.moment)")
+        try await storage.store(
+            .put(.record(.sample(post.id.text, in: nil, of: reader, seq: Int64(post.moment)))),
+            .index(IndexEntry(IndexList("things", in: nil, by: "by~timeline"), key, post.id))
+        )
+    }
+
+    @Test(arguments: StorageDriver.allCases, 1...6 as ClosedRange<UInt64>)
+    func `pages of a timeline together are the followed authors' records, newest first`(
+        driver: StorageDriver,
+        seed: UInt64
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            var random = SplitMix64(seed: seed)
+            let follows = IndexList("follows", in: reader, by: "followed")
+            var posts: [Post] = []
+            for number in 0..<30 {
+                let id = try #require(RecordID("r\(number)"))
+                let post = Post(
+                    id: id,
+                    author: .random(in: 0..<5, using: &random),
+                    moment: .random(in: 1...9, using: &random)
+                )
+                posts.append(post)
+                try await store(post, storage)
+            }
+            // A value that is no id is ignored, as is one that is followed twice.
+            for (number, value) in [0, 2, 2, 4].enumerated() {
+                let key = try #require(IndexKey(.string(try author(value).text)))
+                let id = try #require(RecordID("f\(number)"))
+                try await storage.store(.index(IndexEntry(follows, key, id)))
+            }
+            for value in ["no id", nil, 7] as [JSONValue?] {
+                let key = try #require(IndexKey(value))
+                try await storage.store(.index(IndexEntry(follows, key, "other")))
+            }
+            var query = RecordQuery(of: "things", in: nil, isDescending: true, limit: 1)
+            query.timeline = RecordQuery.Timeline(in: "by~timeline", of: follows, limit: 100)
+            let expected = posts.filter { [0, 2, 4].contains($0.author) }
+                .sorted { ($1.moment, $1.id) < ($0.moment, $0.id) }
+            var found: [RecordID] = []
+            repeat {
+                query.limit = .random(in: 1...4, using: &random)
+                let page = try await storage.records(query)
+                #expect(page.records.count <= query.limit)
+                found += page.records.map(\.name.id)
+                query.after = page.next
+            } while query.after != nil
+            #expect(found == expected.map(\.id), "seed \(seed)")
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a timeline reads a limited number of entries to find the authors`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            let follows = IndexList("follows", in: reader, by: "followed")
+            for number in 0..<3 {
+                let id = try #require(RecordID("r\(number)"))
+                try await store(Post(id: id, author: number, moment: number), storage)
+                let key = try #require(IndexKey(.string(try author(number).text)))
+                try await storage.store(.index(IndexEntry(follows, key, id)))
+            }
+            var query = RecordQuery(of: "things", in: nil, isDescending: true, limit: 10)
+            for limit in 0...4 {
+                query.timeline = RecordQuery.Timeline(in: "by~timeline", of: follows, limit: limit)
+                #expect(try await storage.records(query).records.count == min(limit, 3))
+            }
+        }
+    }
+}

@@ -101,7 +101,7 @@ extension ListQuery where Item: SyncedRecord {
         return ListQuery(
             "records:\(collection)",
             listing.text,
-            policy: policy.depends(on: PublishedRecords.dependency(collection)),
+            policy: policy.depends(on: listing.collections),
             size: size,
             fileID: fileID,
             line: line
@@ -139,7 +139,7 @@ extension ListQuery {
         return ListQuery(
             "records:\(collection)(\(selection.names.joined(separator: ",")))",
             listing.text,
-            policy: policy.depends(on: PublishedRecords.dependency(collection)),
+            policy: policy.depends(on: listing.collections),
             size: size,
             fileID: fileID,
             line: line
@@ -159,6 +159,14 @@ extension Policy {
 
     /// The default policy of a published list: fresh for 30 seconds, in memory.
     public static let publishedList = Policy.fresh(for: .seconds(30))
+}
+
+extension Policy {
+    fileprivate func depends(on collections: Set<String>) -> Policy {
+        collections.sorted().reduce(self) { policy, name in
+            policy.depends(on: PublishedRecords.dependency(name))
+        }
+    }
 }
 
 /// Requests of records that the server selects.

@@ -17,6 +17,8 @@ public import SanguineModel
 /// The collection must declare the indexes. Without an order, records are ordered by id.
 public struct RecordListing<R: SyncedRecord>: Hashable, Sendable {
     private var parameters: [String: String] = [:]
+    /// The collections of which a change makes the list stale.
+    private(set) var collections: Set<String> = [R.collection.name]
 
     /// Creates the list of all records that the user may read.
     public init() {}
@@ -42,6 +44,19 @@ public struct RecordListing<R: SyncedRecord>: Hashable, Sendable {
     /// order.
     public func search(_ field: RecordField<R, String>, prefix: String) -> Self {
         with("prefix.\(field.name)", prefix)
+    }
+
+    /// Returns the listing of the newest records of the authors that the user follows.
+    ///
+    /// It has no conditions, order or search. The list also becomes stale when the user's follows
+    /// change.
+    ///
+    /// - Parameter timeline: A timeline that the collection declares.
+    /// - Returns: The listing.
+    public static func timeline(_ timeline: RecordTimeline) -> Self {
+        var listing = Self().with("timeline", timeline.name)
+        listing.collections.insert(timeline.follows)
+        return listing
     }
 
     /// The query parameters, in the order of their names.

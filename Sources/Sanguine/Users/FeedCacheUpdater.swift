@@ -57,10 +57,16 @@ final class FeedCacheUpdater: Sendable {
     /// that count them.
     func changed(_ collections: Set<String>) {
         let counted = collections.flatMap { schema.collection($0)?.counts ?? [] }
-        for name in collections.union(counted.map(\.collection)).sorted()
-        where schema.collection(name).map({ $0.access != .owner }) ?? false {
+        for name in collections.union(counted.map(\.collection)).sorted() where isPublished(name) {
             queries?.invalidate(.dependency(PublishedRecords.dependency(name)))
         }
+    }
+
+    /// Whether lists that the server makes depend on the collection: those of all users' records,
+    /// and timelines.
+    private func isPublished(_ name: String) -> Bool {
+        guard let collection = schema.collection(name) else { return false }
+        return collection.access != .owner || !schema.followedMembers(of: name).isEmpty
     }
 
     /// Applies a change of the balance, a quota or the account, unless a later one was applied.

@@ -48,14 +48,17 @@ extension Authority {
     }
 
     private func isNamed(_ id: BlobID, in list: IndexList) async throws(Problem) -> Bool {
-        let query = RecordQuery(
+        var query = RecordQuery(
             of: list.collection,
             in: list.scope,
             where: [list.field: IndexKey(of: id)],
             limit: 1
         )
+        let collection = settings.schema.collection(list.collection)
+        query.hasSharedNames = collection?.access == .readers
+        let asked = query
         let found = try await read { storage throws(StorageError) in
-            try await storage.records(query)
+            try await storage.records(asked)
         }
         return !found.records.isEmpty
     }
@@ -64,26 +67,36 @@ extension Authority {
 extension RecordSchema {
     /// The lists of the records that name files and that an account may read.
     func listsOfBlobs(readableBy account: Identifier) -> [IndexList] {
-        lists { collection, _ in .some(collection.scope(of: account)) }
+        lists { collection, field in
+            let list = StoredIndex.blobs(field.name)
+            return IndexList(
+                collection.name,
+                in: collection.listScope(of: account),
+                by: collection.access == .readers ? StoredIndex.readable(list).name : list.name
+            )
+        }
     }
 
     /// The lists of an account's own records that name files.
-    func listsOfBlobs(ownedBy account: Identifier) -> [IndexList] { lists { _, _ in account } }
+    func listsOfBlobs(ownedBy account: Identifier) -> [IndexList] {
+        lists { collection, field in
+            IndexList(collection.name, in: account, by: StoredIndex.blobs(field.name).name)
+        }
+    }
 
     /// The lists of the records that name files publicly.
     var listsOfPublicBlobs: [IndexList] {
-        lists { _, field in field.isPublic ? .some(nil) : nil }
+        lists { collection, field in
+            guard field.isPublic else { return nil }
+            return IndexList(collection.name, in: nil, by: StoredIndex.blobs(field.name).name)
+        }
     }
 
     private func lists(
-        _ scope: (RecordCollection, BlobField) -> Identifier??
+        _ list: (RecordCollection, BlobField) -> IndexList?
     ) -> [IndexList] {
         allCollections.flatMap { collection in
-            collection.blobs.compactMap { field in
-                scope(collection, field).map {
-                    IndexList(collection.name, in: $0, by: StoredIndex.blobs(field.name).name)
-                }
-            }
+            collection.blobs.compactMap { list(collection, $0) }
         }
     }
 }

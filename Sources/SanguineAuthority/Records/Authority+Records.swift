@@ -16,6 +16,11 @@ extension Authority {
         ///
         /// The records are in the order of the text. At most ``WireLimits/searchedBytes``.
         public var search: [String: String]
+        /// The name of a timeline of the collection, to list the newest records of the authors that
+        /// the reader follows, and no others; `nil` for all authors.
+        ///
+        /// Not with conditions, an order, a search or a count.
+        public var timeline: String?
         /// The number of records; clamped to 1 to ``WireLimits/largestPage``.
         ///
         /// Default: 20.
@@ -33,6 +38,7 @@ extension Authority {
             where conditions: [String: JSONValue] = [:],
             order: String? = nil,
             search: [String: String] = [:],
+            timeline: String? = nil,
             limit: Int? = nil,
             cursor: String? = nil,
             counts: Bool = false
@@ -41,6 +47,7 @@ extension Authority {
             self.conditions = conditions
             self.order = order
             self.search = search
+            self.timeline = timeline
             self.limit = limit
             self.cursor = cursor
             self.counts = counts
@@ -61,12 +68,13 @@ extension Authority {
         _ request: RecordsRequest = RecordsRequest()
     ) async throws(Problem) -> ListPage<RecordChange> {
         let collection = try collection(name)
-        let scope = collection.scope(of: account)
         let request = request.ofThreads(in: name)
         if let ids = request.ids {
-            return try await records(ids, request, collection, in: scope)
+            return try await records(ids, request, collection, for: account)
         }
-        var query = try query(request, collection, in: scope)
+        var query = try query(request, collection, in: collection.listScope(of: account))
+        try query.applyTimeline(request, collection, of: account)
+        try checkIndexes(of: query)
         let list = query.name
         var thread: String?
         if query.isOfThread, let id = request.conditions[ChatMessage.byThread.field]?.string {
@@ -114,8 +122,8 @@ extension Authority {
             bytes: Self.pageBytes,
             looks: Self.looksPerPage
         )
+        query.hasSharedNames = collection.access == .readers
         try query.apply(request, collection)
-        try checkIndexes(of: query)
         return query
     }
 
@@ -133,8 +141,11 @@ extension Authority {
         fields: Set<String>?
     ) async throws(Problem) -> (body: [UInt8], tag: String)? {
         let collection = try collection(name)
-        guard collection.access == .everyone, request.ids == nil else { return nil }
+        guard collection.access == .everyone, request.ids == nil, request.timeline == nil else {
+            return nil
+        }
         var query = try query(request, collection, in: nil)
+        try checkIndexes(of: query)
         let list = query.name
         if let text = request.cursor {
             query.after = try cursors.recordPosition(text, list: list, account: account)
@@ -169,13 +180,15 @@ extension Authority {
         in name: String,
         for account: Identifier
     ) async throws(Problem) -> RecordChange {
-        let scope = try collection(name).scope(of: account)
+        let collection = try collection(name)
+        let scope = collection.scope(of: account)
         let isThread = name == ChatThread.collection.name
         let key = RecordName(name, in: scope, isThread ? id.ofThread : id)
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load([.record(key)])
         }
-        guard let row = loaded.record(key), row.isLive else { throw .noRecord }
+        guard let row = loaded.record(key), row.isLive, collection.isReadable(row, by: account)
+        else { throw .noRecord }
         let items = try await counted([try row.asItem()], of: name)
         return items[0]
     }
@@ -184,26 +197,31 @@ extension Authority {
         _ ids: [RecordID],
         _ request: RecordsRequest,
         _ collection: RecordCollection,
-        in scope: Identifier?
+        for account: Identifier
     ) async throws(Problem) -> ListPage<RecordChange> {
         guard ids.count <= WireLimits.largestPage, request.conditions.isEmpty,
-            request.order == nil, request.cursor == nil, !request.counts, request.search.isEmpty
+            request.order == nil, request.cursor == nil, !request.counts, request.search.isEmpty,
+            request.timeline == nil
         else {
             throw Problem(
                 .malformedRequest,
                 """
                 Send at most \(WireLimits.largestPage) 'ids', without conditions, search, order, \
-                cursor or count.
+                timeline, cursor or count.
                 """
             )
         }
+        let scope = collection.scope(of: account)
         let names = ids.map { RecordName(collection.name, in: scope, $0) }
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load(Set(names).map(Key.record))
         }
         var items: [RecordChange] = []
         for name in names {
-            if let row = loaded.record(name), row.isLive { items.append(try row.asItem()) }
+            guard let row = loaded.record(name), row.isLive,
+                collection.isReadable(row, by: account)
+            else { continue }
+            items.append(try row.asItem())
         }
         return ListPage(items: try await counted(items, of: collection.name))
     }
@@ -214,9 +232,14 @@ extension Authority {
     func checkIndexes(of query: RecordQuery) throws(Problem) {
         let incomplete = incompleteIndexes.all
         guard !incomplete.isEmpty else { return }
-        let lists = [query.order, query.search?.list].compactMap(\.self)
-        for field in Set(query.conditions.keys).union(lists).sorted() {
-            let index = IndexName(collection: query.collection, field: field)
+        let lists = [query.order, query.search?.list, query.timeline?.list].compactMap(\.self)
+        var needed = Set(query.conditions.keys).union(lists).map { field in
+            IndexName(collection: query.collection, field: field)
+        }
+        if let follows = query.timeline?.follows {
+            needed.append(IndexName(collection: follows.collection, field: follows.field))
+        }
+        for index in needed.sorted() {
             guard !incomplete.contains(index) else { throw .incomplete(index) }
         }
     }
@@ -243,8 +266,11 @@ extension RecordQuery {
         if let order = request.order {
             isDescending = order.utf8.first == UInt8(ascii: "-")
             let field = isDescending ? String(Substring(order.utf8.dropFirst())) : order
-            self.order = field
+            self.order = collection.listName(of: field)
             fields.append(field)
+        } else if collection.access == .readers, request.conditions.isEmpty {
+            // The ids of the records that an account may read are in no list.
+            self.order = collection.listName(of: "createdAt")
         }
         for field in fields where !collection.indexes.contains(where: { $0.hasBytes(of: field) }) {
             let known = collection.indexes.joined(separator: "', '")
@@ -260,7 +286,7 @@ extension RecordQuery {
                     """
                 )
             }
-            conditions[field] = key
+            conditions[collection.listName(of: field)] = key
         }
     }
 
@@ -287,12 +313,42 @@ extension RecordQuery {
         search = Search(in: StoredIndex.search(field).name, for: [5] + folded.utf8)
     }
 
+    fileprivate mutating func applyTimeline(
+        _ request: Authority.RecordsRequest,
+        _ collection: RecordCollection,
+        of account: Identifier
+    ) throws(Problem) {
+        guard let name = request.timeline else { return }
+        guard request.conditions.isEmpty, request.order == nil, request.search.isEmpty,
+            !request.counts
+        else {
+            throw Problem(
+                .malformedRequest,
+                "List a timeline without conditions, order, search or count."
+            )
+        }
+        guard let timeline = collection.timelines.first(where: { $0.name.hasBytes(of: name) })
+        else {
+            let known = collection.timelines.map(\.name).joined(separator: "', '")
+            throw Problem(.malformedRequest, "List only declared timelines: '\(known)'.")
+        }
+        self.timeline = Timeline(
+            in: StoredIndex.timeline(by: timeline.by).name,
+            of: IndexList(timeline.follows, in: account, by: timeline.naming),
+            limit: WireLimits.followedAuthors
+        )
+        isDescending = true
+    }
+
     /// The string that binds a cursor to the list.
     fileprivate var name: String {
         let conditions = conditions.sorted { $0.key < $1.key }
             .map { "\($0.key)=\(Base64URL.encode($0.value.bytes))" }
         let searched = search.map { ["\($0.list)^\(Base64URL.encode($0.prefix))"] } ?? []
-        let parts = [collection, order ?? "", "\(isDescending)"] + conditions + searched
+        let followed =
+            timeline.map { ["\($0.list)<\($0.follows.collection).\($0.follows.field)"] } ?? []
+        let parts =
+            [collection, order ?? "", "\(isDescending)"] + conditions + searched + followed
         let digest = Fingerprint("records", parts.joined(separator: " ")).bytes.prefix(12)
         return "records.\(Base64URL.encode(digest))"
     }

@@ -74,6 +74,11 @@ struct PushSource: RecordSource {
         return try reader.ids(in: entry.list, at: entry.key, limit: 100)
     }
 
+    /// Returns the number of stored entries in a list, at most `limit`.
+    func entryCount(in list: IndexList, limit: Int) throws -> Int {
+        try reader.entries(in: list, limit: limit).count
+    }
+
     /// Counts a changed record; `nil` is a missing one.
     func count(
         _ collection: RecordCollection,
@@ -89,7 +94,8 @@ struct PushSource: RecordSource {
 
     func record(_ key: RecordKey) throws -> SourcedRecord? {
         guard let collection = schema.collection(key.collection),
-            let row = try row(name(of: key.id, in: collection)), row.isLive
+            let row = try row(name(of: key.id, in: collection)), row.isLive,
+            collection.isReadable(row, by: account)
         else { return nil }
         return SourcedRecord(RecordValue(json: Data(row.value)), isOwn: row.owner == account)
     }

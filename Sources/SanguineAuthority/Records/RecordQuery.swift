@@ -14,6 +14,10 @@ public struct RecordQuery: Hashable, Sendable {
     ///
     /// It replaces ``order``. Default: `nil`.
     public var search: Search?
+    /// The authors whose records are listed, newest first; `nil` for the records of all.
+    ///
+    /// It replaces ``order`` and the conditions. Default: `nil`.
+    public var timeline: Timeline?
     /// Whether the order is descending, by value and then by id.
     public var isDescending: Bool
     /// The position after which the list continues; `nil` for the beginning.
@@ -28,6 +32,10 @@ public struct RecordQuery: Hashable, Sendable {
     ///
     /// Default: 0.
     public var countLimit = 0
+    /// Whether the records' names have no scope, although the list is an account's.
+    ///
+    /// Default: no, they have the scope of the list.
+    public var hasSharedNames = false
 
     /// Creates the query.
     public init(
@@ -66,6 +74,23 @@ public struct RecordQuery: Hashable, Sendable {
         }
     }
 
+    /// The newest records of the authors that an account follows.
+    public struct Timeline: Hashable, Sendable {
+        /// The name of the list that has the records of each author in the order of their creation.
+        public var list: String
+        /// The list whose keys name the authors.
+        public var follows: IndexList
+        /// The maximum number of entries to read of that list.
+        public var limit: Int
+
+        /// Creates the description.
+        public init(in list: String, of follows: IndexList, limit: Int) {
+            self.list = list
+            self.follows = follows
+            self.limit = limit
+        }
+    }
+
     /// Whether a position on the path belongs to the search; the positions after the first that
     /// does not are not examined.
     public func isWithin(_ position: RecordPosition) -> Bool {
@@ -79,6 +104,11 @@ public struct RecordQuery: Hashable, Sendable {
         if let search { return (IndexList(collection, in: scope, by: search.list), nil) }
         guard let field = order ?? conditions.keys.min() else { return nil }
         return (IndexList(collection, in: scope, by: field), conditions[field])
+    }
+
+    /// Returns the name of a record in the list.
+    public func name(of id: RecordID) -> RecordName {
+        RecordName(collection, in: hasSharedNames ? nil : scope, id)
     }
 
     /// Returns the other entries that a record on the path must have.

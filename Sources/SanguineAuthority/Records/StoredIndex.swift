@@ -3,7 +3,7 @@ import Foundation
 import SanguineModel
 
 /// A list of a collection's records in the order of keys, as the storage has it.
-enum StoredIndex: Hashable, Sendable {
+indirect enum StoredIndex: Hashable, Sendable {
     /// The values of a member.
     case member(String)
     /// The text of a member, regardless of case and accents.
@@ -12,6 +12,10 @@ enum StoredIndex: Hashable, Sendable {
     case unique([String])
     /// The files that a member names.
     case blobs(String)
+    /// The authors that a member names, and the records of each by the time of their creation.
+    case timeline(by: String)
+    /// Another list, of the records that an account may read.
+    case readable(StoredIndex)
 
     /// The name of the list; no indexed member contains a tilde.
     var name: String {
@@ -20,6 +24,8 @@ enum StoredIndex: Hashable, Sendable {
         case .search(let field): "\(field)~search"
         case .unique(let fields): "\(fields.joined(separator: "+"))~unique"
         case .blobs(let field): "\(field)~blobs"
+        case .timeline(let field): "\(field)~timeline"
+        case .readable(let list): "\(list.name)~readers"
         }
     }
 
@@ -44,6 +50,12 @@ enum StoredIndex: Hashable, Sendable {
         case .blobs(let field):
             return BlobField.ids(in: fields[field]).ids.compactMap { BlobID($0) }
                 .map { IndexKey(of: $0) }
+        case .timeline(let field):
+            guard let author = fields[field]?.string.flatMap({ RecordID($0) }),
+                case .string(let moment)? = fields["createdAt"]
+            else { return [] }
+            return [TimelineMerge.key(of: author, at: moment)]
+        case .readable(let list): return list.keys(of: fields)
         }
     }
 
@@ -64,14 +76,26 @@ enum StoredIndex: Hashable, Sendable {
 extension RecordCollection {
     /// All lists of the collection's records.
     var storedIndexes: [StoredIndex] {
-        indexes.map(StoredIndex.member) + search.map(StoredIndex.search)
-            + unique.map(StoredIndex.unique) + blobs.map { .blobs($0.name) }
+        var lists = indexes.map(StoredIndex.member)
+        lists += search.map(StoredIndex.search)
+        lists += unique.map(StoredIndex.unique)
+        lists += blobs.map { .blobs($0.name) }
+        lists += Set(timelines.map(\.by)).sorted().map { .timeline(by: $0) }
+        return lists + readableIndexes
+    }
+
+    /// The lists of each account that may read records of others.
+    private var readableIndexes: [StoredIndex] {
+        guard access == .readers else { return [] }
+        let lists: [StoredIndex] = indexes.map { .member($0) } + blobs.map { .blobs($0.name) }
+        return lists.map(StoredIndex.readable)
     }
 
     /// Returns the entries of a record in all indexes.
     ///
     /// A record that everyone may read has entries in two lists: the public one, and that of its
-    /// owner, which record mutations use. The entries of a unique group are in one list.
+    /// owner, which record mutations use. One with declared readers has entries in a list of each
+    /// of them. The entries of unique groups and timelines are in one list.
     func entries(
         of id: RecordID,
         owner: Identifier,
@@ -100,7 +124,10 @@ extension RecordCollection {
         let keys = index.keys(of: fields)
         let scopes: [Identifier?] =
             switch index {
-            case .unique: [scope(of: owner)]
+            // Others must not learn of a record that they may not read.
+            case .unique: [listScope(of: owner)]
+            case .timeline: [nil]
+            case .readable: readingAccounts(of: fields).union([owner]).map { Optional($0) }
             case .member, .search, .blobs: access == .everyone ? [owner, nil] : [owner]
             }
         return scopes.flatMap { scope in

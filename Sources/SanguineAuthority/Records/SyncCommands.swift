@@ -131,6 +131,8 @@ struct PushDraft {
     private var tallies: RecordTallies
     /// The entries of unique groups that were added and removed so far.
     private var uniques: (added: Set<IndexEntry>, removed: Set<IndexEntry>) = ([], [])
+    /// The growth of the lists that name the authors that the account follows.
+    private var follows: [IndexList: Int] = [:]
 
     init(
         balance: BalanceRow,
@@ -368,9 +370,48 @@ struct PushDraft {
         for (key, value) in changes.sorted(by: { $0.key < $1.key }) {
             if let edit = try edit(key, to: value) { edits.append(edit) }
         }
-        if !isUnlimited { try checkRoom(for: edits) }
+        if !isUnlimited {
+            try checkRoom(for: edits)
+            try checkFollows(edits)
+        }
         try checkUnique(edits)
         return edits
+    }
+
+    /// Refuses edits with which the account would follow more than a timeline can list.
+    private func checkFollows(_ edits: [Edit]) throws {
+        let growth = edits.reduce(into: [:]) { growth, edit in
+            growth.merge(followGrowth(edit), uniquingKeysWith: +)
+        }
+        let limit = WireLimits.followedAuthors
+        for (list, number) in growth where number > 0 {
+            let stored = try source.entryCount(in: list, limit: limit + 1)
+            guard stored + follows[list, default: 0] + number <= limit else {
+                throw Refusal(
+                    .storageFull,
+                    """
+                    Delete records of '\(list.collection)' first: an account may have at most \
+                    \(limit), so that its timeline is complete.
+                    """
+                )
+            }
+        }
+    }
+
+    /// Returns the number of entries by which an edit changes lists that timelines follow.
+    private func followGrowth(_ edit: Edit) -> [IndexList: Int] {
+        let fields = source.schema.followedMembers(of: edit.name.collection)
+        guard !fields.isEmpty else { return [:] }
+        func count(_ entries: Set<IndexEntry>, _ step: Int, in growth: inout [IndexList: Int]) {
+            for entry in entries
+            where entry.list.scope == balance.account && fields.contains(entry.list.field) {
+                growth[entry.list, default: 0] += step
+            }
+        }
+        var growth: [IndexList: Int] = [:]
+        count(edit.indexed, 1, in: &growth)
+        count(edit.unindexed, -1, in: &growth)
+        return growth
     }
 
     /// Refuses edits that would repeat the values of a unique group.
@@ -454,6 +495,10 @@ struct PushDraft {
             owner: collection.owner.map { ($0, balance.account) }
         )
         if let old, old.isLive, old.value == json { return nil }
+        let isNew = old?.isLive != true
+        if isNew || fields != oldFields {
+            try collection.checkReaders(of: key.id, fields, isNew: isNew)
+        }
         // The server checked the files of its own records before.
         if isByUser { try checkFiles(fields, over: oldFields, in: collection) }
         let indexed = collection.entries(of: key.id, owner: balance.account, fields)
@@ -594,6 +639,7 @@ struct PushDraft {
             try? source.count(collection, from: old, to: new, in: &tallies)
         }
         if edit.value == nil { tallies.remove(name.id, of: name.collection) }
+        follows.merge(followGrowth(edit), uniquingKeysWith: +)
         for entry in edit.unindexed where StoredIndex.isUnique(entry.list) {
             uniques.added.remove(entry)
             uniques.removed.insert(entry)

@@ -132,6 +132,7 @@ extension Endpoints {
             case "order":
                 guard text.isMemberName else { throw Problem(.malformedRequest, indexHint) }
                 asked.order = text
+            case "timeline": asked.timeline = text
             case "count":
                 guard let counts = Bool(text) else {
                     throw Problem(.malformedRequest, "Set 'count' to true or false.")

@@ -95,15 +95,40 @@ struct MemoryRecords: RecordReader {
 
     /// Returns a part of the list.
     func records(_ query: RecordQuery) -> RecordList {
+        if let timeline = query.timeline { return page(query, timeline) }
         var list = RecordList(query)
         for position in positions(query) {
             guard list.looksFurther() else { break }
-            let row = rows[RecordName(query.collection, in: query.scope, position.id)]
+            let row = rows[query.name(of: position.id)]
             let needed = query.entriesNeeded(by: position.id)
             let belongs = needed.allSatisfy { lists[$0.list]?.contains($0) ?? false }
             list.add(belongs && row?.isLive == true ? row : nil, at: position)
         }
         if query.countLimit > 0 { list.count = count(query) }
+        return list
+    }
+
+    private func page(_ query: RecordQuery, _ timeline: RecordQuery.Timeline) -> RecordList {
+        let followed = (lists[timeline.follows] ?? []).map(\.key).sorted().suffix(timeline.limit)
+        var merge = TimelineMerge(after: query.after, Array(followed))
+        let source = IndexList(query.collection, in: query.scope, by: timeline.list)
+        let entries = lists[source] ?? []
+        func add(_ author: Int, after position: RecordPosition? = nil) {
+            let (key, id) = merge.start(of: author, after: position)
+            let earlier = entries.filter { entry in
+                guard entry.key == key, let id else { return entry.key < key }
+                return entry.id < id
+            }
+            let next = earlier.max { ($0.key, $0.id) < ($1.key, $1.id) }
+            if let next { merge.add(next.key, next.id, of: author) }
+        }
+        for author in merge.authors { add(author) }
+        var list = RecordList(query)
+        while let head = merge.next(), list.looksFurther() {
+            let row = rows[query.name(of: head.position.id)]
+            list.add(row?.isLive == true ? row : nil, at: head.position)
+            add(head.author, after: head.position)
+        }
         return list
     }
 

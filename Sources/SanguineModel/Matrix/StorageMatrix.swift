@@ -119,8 +119,8 @@ extension StorageMatrix {
         /// `none` without a cache, `database` for data that the server itself stores, and `backend`
         /// for data of the app's own backend.
         public var cached: String
-        /// The recipients of what the server stores: `account`, `session` or `everyone`; `none` if
-        /// it stores nothing, and `backend` if the app's own backend decides.
+        /// The recipients of what the server stores: `account`, `session`, `readers` or
+        /// `everyone`; `none` if it stores nothing, and `backend` if the app's own backend decides.
         public var audience: String
         /// The history that the server keeps: `threads`, `records`, `ledger`, or `none`.
         public var history: String
@@ -257,7 +257,8 @@ extension StorageMatrix.Row {
             kind: .collection,
             server: StorageMatrix.Server(
                 cached: "database",
-                audience: collection.access == .everyone ? "everyone" : "account",
+                audience: collection.access == .owner
+                    ? "account" : collection.access.rawValue,
                 history: "records"
             ),
             client: StorageMatrix.Client(

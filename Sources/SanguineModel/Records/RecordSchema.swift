@@ -127,7 +127,8 @@ public struct RecordSchema: Sendable {
 
     /// Errors in the declarations, as sentences; empty if there are none.
     public var faults: [String] {
-        declaredCollections.compactMap(\.fault) + counterFaults + unsendable + duplicates
+        declaredCollections.compactMap(\.fault) + counterFaults + timelineFaults + unsendable
+            + duplicates
     }
 
     private var counterFaults: [String] {

@@ -27,6 +27,8 @@ public struct RecordCollection: Hashable, Sendable {
         case owner
         /// All signed-in users.
         case everyone
+        /// The owner, and the accounts that a member of the record names.
+        case readers
     }
 
     /// Determines which record remains if a guest is merged into an account that has a record with
@@ -56,12 +58,16 @@ public struct RecordCollection: Hashable, Sendable {
     public let onMerge: MergeRule
     /// The member that the server sets to the id of the owner's account; `nil` for none.
     public let owner: String?
+    /// The member that names the accounts that may read a record, besides its owner; `nil` for none.
+    public let readers: String?
     /// Groups of members whose values occur together in one record only.
     public let unique: [[String]]
     /// The members by whose beginning records can be found.
     public let search: [String]
     /// The members of other records that count the records of this collection.
     public let counts: [RecordCounter]
+    /// The lists of the newest records of the authors that an account follows.
+    public let timelines: [RecordTimeline]
 
     /// Declares a collection.
     ///
@@ -70,13 +76,17 @@ public struct RecordCollection: Hashable, Sendable {
     ///   - access: The accounts that may read the records. Default: only the owner.
     ///   - indexes: The members by whose values records can be looked up and ordered, at most 8.
     ///     With an index on `createdAt`, the moment is added to new records that lack it. If
-    ///     everyone may read the records, the server sets this member to the moment at which it
+    ///     other accounts may read the records, the server sets this member to the moment at which it
     ///     created the record, as text in RFC 3339, and ignores the client's value. Until then the
     ///     client shows its own moment.
     ///   - blobs: The members that name uploaded files, at most 8: an account that may read a
     ///     record may read these files. Default: none.
     ///   - owner: The member that the server sets to the id of the owner's account, whatever the
     ///     client sends, so that other readers can rely on it. Default: none.
+    ///   - readers: The member that names the accounts that may read a record, for the access
+    ///     ``Access/readers``: an account's id, or a list of at most
+    ///     ``WireLimits/readersPerRecord``. Such a collection needs an owner's member and an index
+    ///     on `createdAt`, and the ids of its records are UUIDs. Default: none.
     ///   - unique: Groups of members whose values occur together in one record only, such as the
     ///     post and the author of a like; an operation that would repeat them is refused with
     ///     `record_exists`. Records that lack one of the members are not compared. Default: none.
@@ -84,6 +94,8 @@ public struct RecordCollection: Hashable, Sendable {
     ///     accents. Default: none.
     ///   - counts: The members of other records that count the records of this collection, changed
     ///     in the same commit. Default: none.
+    ///   - timelines: The lists of the newest records of the authors that an account follows, of a
+    ///     collection that everyone may read and that has an index on `createdAt`. Default: none.
     ///   - rule: The record that remains when a guest is merged into an account that has a record
     ///     with the same id. Default: the newer one.
     public init(
@@ -92,9 +104,11 @@ public struct RecordCollection: Hashable, Sendable {
         indexes: [String] = [],
         blobs: [BlobField] = [],
         owner: String? = nil,
+        readers: String? = nil,
         unique: [[String]] = [],
         search: [String] = [],
         counts: [RecordCounter] = [],
+        timelines: [RecordTimeline] = [],
         onMerge rule: MergeRule = .newer
     ) {
         self.name = name
@@ -102,9 +116,11 @@ public struct RecordCollection: Hashable, Sendable {
         self.indexes = indexes
         self.blobs = blobs
         self.owner = owner
+        self.readers = readers
         self.unique = unique
         self.search = search
         self.counts = counts
+        self.timelines = timelines
         onMerge = rule
     }
 
@@ -117,8 +133,8 @@ public struct RecordCollection: Hashable, Sendable {
         self.indexes = indexes
         self.blobs = blobs
         onMerge = .newer
-        owner = nil
-        (unique, search, counts) = ([], [], [])
+        (owner, readers) = (nil, nil)
+        (unique, search, counts, timelines) = ([], [], [], [])
     }
 
     /// Whether the name is reserved for collections of the library.
@@ -126,7 +142,7 @@ public struct RecordCollection: Hashable, Sendable {
 
     /// Whether the server sets the creation time of records, so that a client cannot put its
     /// records on top of a list that others read.
-    package var isStamped: Bool { access == .everyone && indexes.contains("createdAt") }
+    package var isStamped: Bool { access != .owner && indexes.contains("createdAt") }
 
     /// The error in the declaration, in a sentence, or `nil` if there is none.
     public var fault: String? {
@@ -190,11 +206,54 @@ public struct RecordCollection: Hashable, Sendable {
         else {
             return "Give the collection '\(name)' at most 8 counts, each by a member with an id."
         }
+        return timelineFault ?? readersFault
+    }
+
+    /// The error in the declaration of readers, if there is one.
+    private var readersFault: String? {
+        guard access == .readers else {
+            guard readers != nil else { return nil }
+            return "Give the collection '\(name)' the access 'readers', or no such member."
+        }
+        guard let readers, let owner, isStamped, readers != owner, readers != "createdAt",
+            Self.isPlain(member: readers), !blobs.contains(where: { $0.name == readers })
+        else {
+            return """
+                Give the collection '\(name)' a member that names the readers, another one for the \
+                owner, and an index on 'createdAt'.
+                """
+        }
+        guard search.isEmpty, counts.isEmpty else {
+            return """
+                Declare no searches and counts in the collection '\(name)': they would show others \
+                what only its readers may know.
+                """
+        }
+        return nil
+    }
+
+    /// The error in the declaration of timelines, if there is one.
+    private var timelineFault: String? {
+        guard timelines.count <= WireLimits.indexesPerCollection,
+            Set(timelines.map(\.name)).count == timelines.count,
+            timelines.allSatisfy(\.isPlain)
+        else {
+            return """
+                Give the collection '\(name)' at most 8 timelines, each with its own name of 1 to 64 \
+                of a–z A–Z 0–9 _ -.
+                """
+        }
+        guard timelines.isEmpty || (access == .everyone && isStamped) else {
+            return """
+                Let everyone read the collection '\(name)', with an index on 'createdAt', or declare \
+                no timeline of it.
+                """
+        }
         return nil
     }
 
     /// Whether a name of a member has only characters that need no escaping.
-    fileprivate static func isPlain(member name: String) -> Bool {
+    static func isPlain(member name: String) -> Bool {
         (1...WireLimits.collectionNameCharacters).contains(name.utf8.count)
             && name.utf8.allSatisfy { byte in
                 switch byte {

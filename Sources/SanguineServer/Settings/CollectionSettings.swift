@@ -3,7 +3,8 @@ public import SanguineModel
 extension RecordCollection {
     /// The members of a collection in the file: `collections.<name>.<member>`.
     public enum Field: String, CaseIterable, Sendable {
-        /// The accounts that may read: `owner` or `everyone`. Default: `owner`.
+        /// The accounts that may read: `owner`, `everyone`, or `readers` that each record names.
+        /// Default: `owner`.
         case access
         /// The members that records can be queried by. Default: none.
         case indexes
@@ -15,6 +16,9 @@ extension RecordCollection {
         case publicBlobs
         /// The member that the server sets to the id of the owner's account. Default: none.
         case owner
+        /// The member that names the accounts that may read a record, for the access `readers`.
+        /// Default: none.
+        case readers
         /// The groups of members whose values occur together once, each as `a+b`. Default: none.
         case unique
         /// The members by whose beginning records can be found. Default: none.
@@ -22,6 +26,9 @@ extension RecordCollection {
         /// The members that count the records, each as `<member> in <collection>.<member>`.
         /// Default: none.
         case counts
+        /// The lists of the newest records of the authors that an account follows, each as `<name>
+        /// by <member> in <collection>.<member>`. Default: none.
+        case timelines
         /// The record that remains when a guest is merged into an account that has one with the
         /// same id: `newer`, `account` or `guest`. Default: `newer`.
         case onMerge
@@ -29,16 +36,26 @@ extension RecordCollection {
         /// A description of the permitted values.
         public var allowed: String {
             switch self {
-            case .access: "owner, everyone"
+            case .access: "owner, everyone, readers"
             case .indexes: "at most \(WireLimits.indexesPerCollection) names, each once"
             case .blobs: "at most \(WireLimits.indexesPerCollection) names, each once"
             case .publicBlobs:
                 "names that 'blobs' does not list, in a collection with the access 'everyone'"
             case .owner: "the name of a member"
+            case .readers:
+                """
+                the name of a member, with the access 'readers', an 'owner', an index on createdAt, \
+                and no 'search' or 'counts'
+                """
             case .unique: "at most 8 groups of 1 to 4 members, such as post+author"
             case .search: "names, each once: at most 8 with the groups of 'unique'"
             case .counts:
                 "at most 8 counts such as 'post in posts.likes', in a collection for everyone"
+            case .timelines:
+                """
+                at most 8 such as 'home by author in follows.followed', of a collection for everyone \
+                with an index on createdAt
+                """
             case .onMerge: "newer, account, guest"
             }
         }
@@ -65,17 +82,11 @@ extension RecordCollection {
                 Self.refusal(of: name, .onMerge, value: ruleText, source: source)
             ])
         }
-        let owner = Self.names(members[.owner])
-        guard owner.count <= 1 else {
-            throw SettingsError([
-                Self.refusal(of: name, .owner, value: members[.owner] ?? "", source: source)
-            ])
-        }
-        let counters = members[.counts]?.split(separator: ",").map { RecordCounter(text: $0) } ?? []
-        guard !counters.contains(nil) else {
-            throw SettingsError([
-                Self.refusal(of: name, .counts, value: members[.counts] ?? "", source: source)
-            ])
+        let owner = try Self.name(name, members, .owner, source)
+        let readers = try Self.name(name, members, .readers, source)
+        let counters = try Self.elements(name, members, .counts, source) { RecordCounter(text: $0) }
+        let timelines = try Self.elements(name, members, .timelines, source) {
+            RecordTimeline(text: $0)
         }
         self.init(
             name,
@@ -83,14 +94,50 @@ extension RecordCollection {
             indexes: Self.names(members[.indexes]),
             blobs: Self.names(members[.blobs]).map { BlobField($0) }
                 + Self.names(members[.publicBlobs]).map { .publicly($0) },
-            owner: owner.first,
+            owner: owner,
+            readers: readers,
             unique: Self.names(members[.unique]).map { group in
                 group.split(separator: "+", omittingEmptySubsequences: false).map(String.init)
             },
             search: Self.names(members[.search]),
-            counts: counters.compactMap(\.self),
+            counts: counters,
+            timelines: timelines,
             onMerge: rule
         )
+    }
+
+    /// Reads a member that has at most one name.
+    private static func name(
+        _ collection: String,
+        _ members: [Field: String],
+        _ field: Field,
+        _ source: String
+    ) throws(SettingsError) -> String? {
+        let names = names(members[field])
+        guard names.count <= 1 else {
+            let text = members[field] ?? ""
+            throw SettingsError([refusal(of: collection, field, value: text, source: source)])
+        }
+        return names.first
+    }
+
+    /// Reads a list of declarations, each in its form of the file.
+    private static func elements<Element>(
+        _ collection: String,
+        _ members: [Field: String],
+        _ field: Field,
+        _ source: String,
+        _ read: (Substring) -> Element?
+    ) throws(SettingsError) -> [Element] {
+        let text = members[field] ?? ""
+        var elements: [Element] = []
+        for part in text.split(separator: ",") {
+            guard let element = read(part) else {
+                throw SettingsError([refusal(of: collection, field, value: text, source: source)])
+            }
+            elements.append(element)
+        }
+        return elements
     }
 
     private static func names(_ text: String?) -> [String] {
@@ -105,9 +152,11 @@ extension RecordCollection {
         case .blobs: blobs.filter { !$0.isPublic }.map(\.name).joined(separator: ", ")
         case .publicBlobs: blobs.filter(\.isPublic).map(\.name).joined(separator: ", ")
         case .owner: owner ?? ""
+        case .readers: readers ?? ""
         case .unique: unique.map { $0.joined(separator: "+") }.joined(separator: ", ")
         case .search: search.joined(separator: ", ")
         case .counts: counts.map(\.text).joined(separator: ", ")
+        case .timelines: timelines.map(\.text).joined(separator: ", ")
         case .onMerge: onMerge.rawValue
         }
     }
@@ -131,9 +180,11 @@ extension RecordCollection {
             indexes: field == .indexes ? [] : indexes,
             blobs: blobs.filter { field != ($0.isPublic ? .publicBlobs : .blobs) },
             owner: field == .owner ? nil : owner,
+            readers: field == .readers ? nil : readers,
             unique: field == .unique ? [] : unique,
             search: field == .search ? [] : search,
             counts: field == .counts ? [] : counts,
+            timelines: field == .timelines ? [] : timelines,
             onMerge: onMerge
         )
     }
@@ -193,4 +244,23 @@ extension RecordCounter {
 
     /// The counter in the form of the file.
     fileprivate var text: String { "\(by) in \(collection).\(member)" }
+}
+
+extension RecordTimeline {
+    /// Reads a timeline in the form of the file, such as `home by author in follows.followed`.
+    fileprivate init?(text: some StringProtocol) {
+        let words = text.split(whereSeparator: \.isWhitespace)
+        guard words.count == 5, words[1] == "by", words[3] == "in" else { return nil }
+        let parts = words[4].split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 2 else { return nil }
+        self.init(
+            String(words[0]),
+            by: String(words[2]),
+            in: String(parts[0]),
+            naming: String(parts[1])
+        )
+    }
+
+    /// The timeline in the form of the file.
+    fileprivate var text: String { "\(name) by \(by) in \(follows).\(naming)" }
 }

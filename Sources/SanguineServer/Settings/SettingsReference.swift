@@ -87,13 +87,14 @@ public enum SettingsReference {
 
         collections:
           notes:
-            access: owner           # who may read: owner (default) or everyone
+            access: owner           # who may read: owner (default), everyone, or readers
           posts:
             access: everyone
             indexes: [createdAt]    # the members that records can be found and ordered by
             blobs: [photo]          # the members that name files, which its readers may read
             publicBlobs: [cover]    # those that everyone may read without a token
             owner: author           # the member that the server sets to the owner's account
+            timelines: [home by author in follows.followed]  # the posts of followed authors
           likes:
             access: everyone
             indexes: [post]
@@ -103,6 +104,14 @@ public enum SettingsReference {
           profiles:
             access: everyone
             search: [name]          # found by the beginning of the name
+          follows:
+            indexes: [followed]     # read by the timeline of posts
+            unique: [followed]
+          messages:
+            access: readers
+            readers: to             # the member that names the accounts that may read a record
+            owner: from
+            indexes: [createdAt]
 
         upstreams:                  # in addition to upstream.url, whose name is default
           spare:

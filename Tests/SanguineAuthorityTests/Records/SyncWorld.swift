@@ -26,9 +26,9 @@ struct SyncWorld {
         account = try await Self.account(authority, device: 1)
     }
 
-    /// Creates another account.
-    func stranger() async throws -> Identifier {
-        try await Self.account(authority, device: 2)
+    /// Creates another account; each number is a different one.
+    func stranger(_ number: UInt8 = 2) async throws -> Identifier {
+        try await Self.account(authority, device: number)
     }
 
     private static func account(_ authority: Authority, device: UInt8) async throws -> Identifier {

@@ -26,10 +26,34 @@ private struct Badge: SyncedRecord {
     var profile: RecordID
 }
 
+private struct Post: SyncedRecord {
+    static let home = RecordTimeline("home", by: "author", in: "follows", naming: "followed")
+    static let collection = RecordCollection(
+        "posts",
+        access: .everyone,
+        indexes: ["createdAt"],
+        owner: "author",
+        timelines: [home]
+    )
+    let id: RecordID
+    var text: String
+}
+
+private struct Follow: SyncedRecord {
+    static let collection = RecordCollection("follows", indexes: ["followed"])
+    let id: RecordID
+    var followed: RecordID
+}
+
 /// Records of all users, read from the server.
 @Suite("Published records", .bounded)
 struct PublishedRecordsTests {
-    private static let schema = RecordSchema(Person.self, Badge.self)
+    private static let schema = RecordSchema(
+        Person.self,
+        Badge.self,
+        Post.self,
+        Follow.self
+    )
 
     private func fixture() throws -> (RecordsFixture, SanguineClient) {
         let fixture = RecordsFixture(schema: Self.schema)
@@ -181,6 +205,27 @@ struct PublishedRecordsTests {
         try client.perform(CreateRecord(Badge(id: .of("b"), profile: .of("ana"))))
         try await client.synchronize()
         _ = try await client.value(of: all)
+        #expect(lookups(fixture).count == 2)
+    }
+
+    @Test func `a timeline changes with the user's follows`() async throws {
+        let (fixture, client) = try fixture()
+        let authors = [fixture.authority.addAccount(), fixture.authority.addAccount()]
+        for author in authors {
+            let id = RecordID(author)
+            fixture.authority.set(Post(id: id, text: "of \(author)"), of: author)
+        }
+        let home = ListQuery<Post>.published(.timeline(Post.home))
+        try await client.synchronize()
+        #expect(try await client.value(of: home).isEmpty)
+
+        let follow = Follow(id: .new(), followed: RecordID(authors[1]))
+        try client.perform(try CreateRecord(follow))
+        try await client.synchronize()
+        #expect(try await client.value(of: home).map(\.id) == [RecordID(authors[1])])
+        #expect(lookups(fixture).map { $0["timeline"] } == ["home", "home"])
+        // Until then it is fresh.
+        #expect(try await client.value(of: home).count == 1)
         #expect(lookups(fixture).count == 2)
     }
 
