@@ -218,7 +218,7 @@ extension S3BlobStore {
             validate: Self.checkObject
         )
         guard reply.isSuccess else { return nil }
-        let copied = reply.headers["last-modified"].flatMap { RetryAfter.date($0) }
+        let copied = reply.headers["last-modified"].flatMap { HTTPDate.moment($0) }
         let stored = reply.headers[Self.storedHeader].flatMap { Int64($0) }
             .map { Timestamp(millisecondsSince1970: $0) }
         guard let storedAt = stored ?? copied,
