@@ -16,6 +16,44 @@ extension Authority {
         _ file: [UInt8],
         to account: Identifier
     ) async throws(Problem) -> (facts: BlobFacts, isNew: Bool) {
+        let commands = BlobCommands(bytesPerAccount: settings.bytesPerAccount)
+        let (content, row) = try await stored(file, for: account)
+        // Checked before the file is written, so that a refused upload leaves no bytes on disk.
+        let loaded = try await read { storage throws(StorageError) in
+            try await storage.load(commands.keys(row))
+        }
+        if let known = loaded.blob(account, row.id) {
+            // Otherwise it is stored again, so that it is not removed before a record names it.
+            guard settings.unnamedBlobsKept != nil else { return (known.facts, false) }
+        } else {
+            try commands.checkRoom(for: row, in: loaded)
+        }
+        let added = try await store(content, as: row, commands.add(row))
+        return (added.row.facts, added.isNew)
+    }
+
+    /// Stores a file for an account, and performs the command that gives it its owner.
+    ///
+    /// - Parameters:
+    ///   - file: The uploaded bytes.
+    ///   - account: The owner.
+    ///   - command: Returns the command for the row of the stored file.
+    /// - Returns: The outcome of the command.
+    /// - Throws: see ``addBlob(_:to:)``, or the problem of the command.
+    func store<Outcome>(
+        _ file: [UInt8],
+        for account: Identifier,
+        _ command: (BlobRow) -> Command<Outcome>
+    ) async throws(Problem) -> Outcome {
+        let (content, row) = try await stored(file, for: account)
+        return try await store(content, as: row, command(row))
+    }
+
+    /// Returns a file as it is stored, and its row.
+    private func stored(
+        _ file: [UInt8],
+        for account: Identifier
+    ) async throws(Problem) -> (content: BlobContent, row: BlobRow) {
         let content = try await BlobContent(file, for: account, by: images)
         let id = try await WireBody.perform(file.count, for: account) { () throws(Problem) in
             BlobID(of: content.bytes)
@@ -29,24 +67,21 @@ extension Authority {
             height: content.size.map { Int64($0.height) },
             createdAt: clock.now()
         )
-        let commands = BlobCommands(bytesPerAccount: settings.bytesPerAccount)
-        // Checked before the file is written, so that a refused upload leaves no bytes on disk.
-        let loaded = try await read { storage throws(StorageError) in
-            try await storage.load(commands.keys(row))
-        }
-        if let known = loaded.blob(account, row.id) {
-            // Otherwise it is stored again, so that it is not removed before a record names it.
-            guard settings.unnamedBlobsKept != nil else { return (known.facts, false) }
-        } else {
-            try commands.checkRoom(for: row, in: loaded)
-        }
+        return (content, row)
+    }
+
+    /// Stores the bytes, and then performs the command.
+    private func store<Outcome>(
+        _ content: BlobContent,
+        as row: BlobRow,
+        _ command: Command<Outcome>
+    ) async throws(Problem) -> Outcome {
         blobSweep.beginAdding(row.id)
         defer { blobSweep.endAdding(row.id) }
         try await read { storage throws(StorageError) in
             try await storage.blobs.keep(content.bytes, as: row.id, at: row.createdAt)
         }
-        let added = try await perform(commands.add(row))
-        return (added.row.facts, added.isNew)
+        return try await perform(command)
     }
 
     /// Returns the rows of those files that the account has.
@@ -111,6 +146,7 @@ extension Authority {
         }
         var count = 0
         for id in kept where !owned.contains(id) && !adding.contains(id) {
+            guard !(try await isPieceInUse(id)) else { continue }
             let isRemoved = try await read { storage throws(StorageError) in
                 // The store refuses to remove a file that was stored again in the meantime.
                 try await storage.blobs.remove(id, keptBefore: horizon)
@@ -170,22 +206,32 @@ package final class BlobSweep: Sendable {
     private struct State {
         var last: BlobID?
         var lastRow: FilePosition?
-        var removed: (contents: UInt64, unnamed: UInt64) = (0, 0)
+        var removed: (contents: UInt64, unnamed: UInt64, uploads: UInt64) = (0, 0, 0)
+        var lastUpload: String?
         /// The number of uploads in progress for each file.
         var adding: [BlobID: Int] = [:]
     }
 
     private let state = Mutex(State())
 
-    /// The number of files whose bytes were removed, and of those that an account lost because no
-    /// record named them, since the start.
-    package var removed: (contents: UInt64, unnamed: UInt64) { state.withLock { $0.removed } }
+    /// The number of files whose bytes were removed, of those that an account lost because no
+    /// record named them, and of resumable uploads that expired, since the start.
+    package var removed: (contents: UInt64, unnamed: UInt64, uploads: UInt64) {
+        state.withLock { $0.removed }
+    }
 
-    func addRemoved(contents: Int = 0, unnamed: Int = 0) {
+    func addRemoved(contents: Int = 0, unnamed: Int = 0, uploads: Int = 0) {
         state.withLock { state in
             state.removed.contents += UInt64(contents)
             state.removed.unnamed += UInt64(unnamed)
+            state.removed.uploads += UInt64(uploads)
         }
+    }
+
+    /// The id of the last document examined of a resumable upload; `nil` before the first.
+    var uploadPosition: String? {
+        get { state.withLock { $0.lastUpload } }
+        set { state.withLock { $0.lastUpload = newValue } }
     }
 
     /// The last row examined for the records that name it; `nil` before the first.

@@ -92,7 +92,7 @@ extension Problem {
         )
     }
 
-    fileprivate static var unknownType: Problem {
+    static var unknownType: Problem {
         let types = BlobType.allCases.map(\.rawValue).joined(separator: ", ")
         return Problem(
             .unsupportedMediaType,

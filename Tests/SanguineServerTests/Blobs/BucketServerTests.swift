@@ -51,6 +51,23 @@ struct BucketServerTests {
         }
     }
 
+    @Test(.requires(.s3Server)) func `a resumable upload ends as a file of the bucket`()
+        async throws
+    {
+        let setup = try await setup()
+        let film = SampleFile.mp4.bytes(filler: 2_500_000)
+        try await LiveServer.with(setup) { server in
+            let guest = try await server.guest()
+            let path = try await guest.begin(film.count)
+            let first = try await guest.patch(path, Array(film.prefix(1_500_000)), at: 0)
+            #expect(first["Upload-Offset"] == "1500000")
+            let rest = Array(film.dropFirst(1_500_000))
+            let id = try await guest.patch(path, rest, at: 1_500_000)["Sanguine-Blob"]
+            #expect(try await guest.upload(film).decode(BlobFacts.self).id == id)
+            #expect(try await guest.get("/v1/blobs/\(id ?? "")").status == 200)
+        }
+    }
+
     @Test(.requires(.s3Server)) func `a wrong bucket is reported at the start`() async throws {
         let reason = try await refusal(setup { $0.bucket = "no-such-bucket" })
         #expect(reason.contains("NoSuchBucket"))
