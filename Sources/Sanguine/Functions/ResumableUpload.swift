@@ -43,27 +43,26 @@ struct ResumableUpload: Sendable {
         while true {
             do throws(SanguineError) {
                 guard var place = try await begin(key) else { return .unsupported }
-                if place.offset > stored { (stored, failures) = (place.offset, 0) }
-                while !place.isFinished {
+                while true {
+                    if place.offset > stored { (stored, failures) = (place.offset, 0) }
+                    if place.isFinished { break }
+                    if Task.isCancelled { throw .cancelled }
                     place = try await send(from: place)
-                    (stored, failures) = (place.offset, 0)
                 }
                 return .stored(try await facts(of: place))
             } catch {
                 if Task.isCancelled { throw .cancelled }
                 failures += 1
                 var random = sender.configuration.random
-                let delay: Duration?
-                switch error.asProblem?.code {
-                // The answer to a part was lost, or the upload has expired.
-                case .offsetMismatch?, .notFound?:
-                    delay =
+                let pause: Duration?
+                if error.isOfPosition {
+                    pause =
                         failures < schedule.attempts
                         ? schedule.backoff(afterFailures: failures, using: &random) : nil
-                default:
-                    delay = schedule.delay(afterFailures: failures, of: error, using: &random)
+                } else {
+                    pause = schedule.delay(afterFailures: failures, of: error, using: &random)
                 }
-                guard let delay,
+                guard let delay = pause,
                     (try? await sender.configuration.delay.sleep(for: delay)) != nil
                 else { throw Task.isCancelled ? .cancelled : error }
             }
@@ -88,9 +87,8 @@ struct ResumableUpload: Sendable {
         } catch {
             // An older server answers 404 or 405. The account itself may be missing as well: the
             // simple upload then says so.
-            guard [.notFound, .methodNotAllowed].contains(error.asProblem?.code) else {
-                throw error
-            }
+            guard let code = error.asProblem?.code, code == .notFound || code == .methodNotAllowed
+            else { throw error }
             return nil
         }
         guard let path = response.header("location"), path.hasPrefix("/v1/uploads/"),
@@ -146,6 +144,15 @@ struct ResumableUpload: Sendable {
     }
 }
 
+extension SanguineError {
+    /// Whether the server has other bytes of the upload than the client assumes: the answer to a
+    /// part was lost, or the upload has expired.
+    fileprivate var isOfPosition: Bool {
+        guard let code = asProblem?.code else { return false }
+        return code == .offsetMismatch || code == .notFound
+    }
+}
+
 /// The bytes of a file that is uploaded in parts.
 struct UploadSource: Sendable {
     /// The content: bytes in memory, or a file.
@@ -175,7 +182,7 @@ struct UploadSource: Sendable {
     ///
     /// - Throws: `malformed_body` if the file cannot be read; ``SanguineError/cancelled``.
     func key() async throws(SanguineError) -> String {
-        // Only the user's own uploads of one day are told apart by the two hashes.
+        // They only have to distinguish the uploads of one user on one day.
         var (first, second) = (ContentHash.seed, ContentHash.otherSeed)
         var offset: Int64 = 0
         while offset < size {

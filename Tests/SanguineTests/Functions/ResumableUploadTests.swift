@@ -87,7 +87,7 @@ struct ResumableUploadTests {
         let client = try client()
         let upload = Mutex<Task<BlobFacts, any Error>?>(nil)
         network.onPart { part in if part == 1 { upload.withLock { $0?.cancel() } } }
-        let film = film
+        let film = self.film
         let task = Task {
             // The task must be known before the first part is sent.
             try await eventually("the task is known") { upload.withLock { $0 != nil } }
