@@ -46,7 +46,8 @@ extension Endpoints {
                 return response
             } catch {
                 var problem = error
-                var fields = [version]
+                let own = problem.context.value as? WireResponse.ProblemFields
+                var fields = [version] + (own?.fields ?? [])
                 if error.code == .tusVersionUnsupported {
                     fields.append((.tusVersion, Self.tusVersion))
                 }

@@ -97,8 +97,8 @@ extension Authority {
         commands.now = moment
         var count = 0
         for row in rows {
-            let upload = try StoredUpload(row)
-            guard upload.expiresAt <= moment else { continue }
+            // One that a newer server has written must not stop the sweep.
+            guard let upload = try? StoredUpload(row), upload.expiresAt <= moment else { continue }
             let command = commands.remove(upload.id, of: upload.account, ifExpired: true)
             // A deleted account loses its uploads in any case.
             guard let pieces = try await perform(command, evenIfDeleted: true) else { continue }

@@ -180,8 +180,15 @@ extension Problem {
     }
 
     /// The error for bytes that do not follow the stored ones.
+    ///
+    /// The response has the offset, so that a client need not ask for it.
     static func offsetMismatch(_ offset: Int) -> Problem {
-        Problem(.offsetMismatch, "Send the bytes from 'Upload-Offset' \(offset) on.")
+        let detail = "Send the bytes from 'Upload-Offset' \(offset) on."
+        var problem = Problem(.offsetMismatch, detail)
+        problem.context.value = WireResponse.ProblemFields(
+            fields: [(.uploadOffset, String(offset))]
+        )
+        return problem
     }
 
     fileprivate static var tooManyUploads: Problem {

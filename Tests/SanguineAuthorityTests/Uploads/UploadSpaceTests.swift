@@ -106,7 +106,7 @@ struct UploadSpaceTests {
         #expect(try await world.stored().count == 1)
     }
 
-    @Test func `nobody can read a piece as a file`() async throws {
+    @Test func `a piece is not readable as a file`() async throws {
         let world = try await UploadWorld()
         let upload = try await world.create()
         let sent = try await world.send(film.prefix(1_000), to: upload)

@@ -80,7 +80,7 @@ struct UploadTests {
         let world = try await UploadWorld()
         let upload = try await world.create()
         let part = film.prefix(UploadPiece.bytes + 500)
-        let wrong = "sha1 " + Data(Insecure.SHA1.hash(data: [1])).base64EncodedString()
+        let wrong = "sha1 " + Data(Insecure.SHA1.hash(data: [UInt8]([1]))).base64EncodedString()
         let refused = await problem { () async throws(Problem) in
             try await world.send(part, to: upload, checksum: wrong)
         }

@@ -20,7 +20,7 @@ struct UploadWorld {
     var authority: Authority { world.authority }
 
     func create(
-        _ length: Int = film.count,
+        _ length: Int = Self.film.count,
         metadata: String? = nil,
         key: String? = nil
     ) async throws(Problem) -> StoredUpload {

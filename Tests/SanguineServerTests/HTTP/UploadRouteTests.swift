@@ -36,7 +36,12 @@ struct UploadRouteTests {
             #expect(head["Upload-Length"] == "\(film.count)")
             #expect(head["Upload-Metadata"] == "filename YQ==,private")
             #expect(head["Cache-Control"] == "no-store")
-            #expect(try await guest.patch(path, [1], at: 0).code == "offset_mismatch")
+            let late = try await guest.patch(path, [1], at: 0)
+            #expect(late.status == 409 && late.code == "offset_mismatch")
+            #expect(late["Upload-Offset"] == "1500000" && late["Tus-Resumable"] == "1.0.0")
+            // Proxies and some clients send such requests; they change nothing.
+            let empty = try await guest.patch(path, [], at: 1_500_000)
+            #expect(empty.status == 204 && empty["Upload-Offset"] == "1500000")
 
             let last = try await guest.patch(path, Array(film.dropFirst(1_500_000)), at: 1_500_000)
             #expect(last.status == 204 && last["Upload-Offset"] == "\(film.count)")
@@ -143,10 +148,12 @@ struct UploadRouteTests {
             }
             slow.cancel()
             _ = await slow.result
-            try await eventually("the other bytes are stored") {
-                try await guest.tus("HEAD", path)["Upload-Offset"] == "1200000"
-            }
-            let rest = try await guest.patch(path, Array(film.dropFirst(1_200_000)), at: 1_200_000)
+            try await eventually("the request has ended") { server.files.count == 0 }
+            // Bytes that were on their way may be lost.
+            let head = try await guest.tus("HEAD", path)["Upload-Offset"]
+            let offset = try #require(head.flatMap { Int($0) })
+            #expect((1_048_576...1_200_000).contains(offset))
+            let rest = try await guest.patch(path, Array(film.dropFirst(offset)), at: offset)
             let simple = try await guest.upload(film).decode(BlobFacts.self)
             #expect(rest["Sanguine-Blob"] == simple.id)
             try await eventually("all space is free again") { server.files.count == 0 }
