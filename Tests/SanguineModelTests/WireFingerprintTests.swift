@@ -381,6 +381,20 @@ extension WireFingerprintTests {
                 #"{"height":2,"id":"ab","size":9,"type":"image/png","width":3}"#
             ),
             (
+                BlobFacts(
+                    id: "ab",
+                    size: 9,
+                    type: "image/png",
+                    width: 3,
+                    height: 2,
+                    placeholder: ThumbHash(base64: "1QcSHQRnh493V4dIh4eXh1h4kJUI")
+                ),
+                """
+                {"height":2,"id":"ab","placeholder":"1QcSHQRnh493V4dIh4eXh1h4kJUI","size":9,\
+                "type":"image/png","width":3}
+                """
+            ),
+            (
                 UploadStatus(
                     id: "0-ab",
                     length: 9,

@@ -24,12 +24,14 @@ extension Authority {
         }
         if let known = loaded.blob(account, row.id) {
             // Otherwise it is stored again, so that it is not removed before a record names it.
-            guard settings.unnamedBlobsKept != nil else { return (known.facts, false) }
+            guard settings.unnamedBlobsKept != nil else {
+                return (known.facts(content.placeholder), false)
+            }
         } else {
             try commands.checkRoom(for: row, in: loaded)
         }
         let added = try await store(content, as: row, commands.add(row))
-        return (added.row.facts, added.isNew)
+        return (added.row.facts(content.placeholder), added.isNew)
     }
 
     /// Stores a file for an account, and performs the command that gives it its owner.
@@ -37,16 +39,16 @@ extension Authority {
     /// - Parameters:
     ///   - file: The uploaded bytes.
     ///   - account: The owner.
-    ///   - command: Returns the command for the row of the stored file.
+    ///   - command: Returns the command for the row of the stored file and its placeholder.
     /// - Returns: The outcome of the command.
     /// - Throws: see ``addBlob(_:to:)``, or the problem of the command.
     func store<Outcome>(
         _ file: [UInt8],
         for account: Identifier,
-        _ command: (BlobRow) -> Command<Outcome>
+        _ command: (BlobRow, ThumbHash?) -> Command<Outcome>
     ) async throws(Problem) -> Outcome {
         let (content, row) = try await stored(file, for: account)
-        return try await store(content, as: row, command(row))
+        return try await store(content, as: row, command(row, content.placeholder))
     }
 
     /// Returns a file as it is stored, and its row.

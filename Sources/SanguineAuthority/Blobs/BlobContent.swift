@@ -16,6 +16,8 @@ struct BlobContent {
     let type: BlobType
     /// The size of an image; `nil` for a video.
     let size: PixelSize?
+    /// The placeholder of an image; `nil` for a video, and without a decoder.
+    let placeholder: ThumbHash?
 
     /// Reads and cleans a file.
     ///
@@ -39,6 +41,7 @@ struct BlobContent {
         self.type = type
         bytes = cleaned.bytes
         size = cleaned.size
+        placeholder = nil
     }
 
     /// Reads and cleans a file, an image by a decoder.
@@ -62,6 +65,7 @@ struct BlobContent {
         self.type = stored
         bytes = image.bytes
         size = PixelSize(image.width, image.height)
+        placeholder = image.placeholder
     }
 }
 

@@ -107,7 +107,11 @@ struct UploadCommands: Sendable {
     ///
     /// The command is refused with `not_found`, `offset_mismatch`, or `storage_full` if the stored
     /// file is larger than the uploaded one and has no room.
-    func finish(_ upload: StoredUpload, as row: BlobRow) -> Command<Outcome> {
+    func finish(
+        _ upload: StoredUpload,
+        as row: BlobRow,
+        _ placeholder: ThumbHash?
+    ) -> Command<Outcome> {
         let files = BlobCommands(bytesPerAccount: bytesPerAccount)
         return Command(keys: files.keys(row) + [upload.row.key]) { loaded throws(Problem) in
             guard loaded.balance(row.account) != nil else { throw .noAccount }
@@ -123,7 +127,7 @@ struct UploadCommands: Sendable {
                 feed.bytes += row.storedBytes
             }
             let surplus = new.pieceIDs
-            new.file = stored.facts
+            new.file = stored.facts(placeholder)
             (new.offset, new.pieces) = (new.length, [])
             new.expiresAt = now + kept
             return Decision(

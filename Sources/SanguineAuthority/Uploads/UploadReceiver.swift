@@ -158,7 +158,8 @@ struct UploadReceiver {
         buffer = []
         do throws(Problem) {
             let outcome = try await authority.store(file, for: upload.account) {
-                [authority, upload] row in authority.uploadCommands.finish(upload, as: row)
+                [authority, upload] row, placeholder in
+                authority.uploadCommands.finish(upload, as: row, placeholder)
             }
             upload = outcome.upload
             await authority.removePieces(outcome.surplus)

@@ -13,9 +13,20 @@ public struct BlobFacts: Hashable, Codable, Sendable {
     public var width: Int?
     /// The height of an image in pixels, before its orientation is applied.
     public var height: Int?
+    /// The placeholder of an image, for the record that names it; `nil` for a video, and from a
+    /// server that cannot decode images.
+    public var placeholder: ThumbHash?
 
     /// Creates the properties.
-    public init(id: String, size: Int, type: String, width: Int? = nil, height: Int? = nil) {
+    public init(
+        id: String,
+        size: Int,
+        type: String,
+        width: Int? = nil,
+        height: Int? = nil,
+        placeholder: ThumbHash? = nil
+    ) {
+        self.placeholder = placeholder
         self.id = id
         self.size = size
         self.type = type
