@@ -74,6 +74,25 @@ struct BucketServerTests {
         #expect(reason.contains("create the bucket 'no-such-bucket'"))
     }
 
+    @Test(.requires(.s3Server)) func `an examination finds a usable bucket and wrong settings`()
+        async throws
+    {
+        let settings = try await setup().settings.blobs
+        guard case .usable(let bucket, let versioning)? = await BucketExamination(settings) else {
+            Issue.record("The bucket is not usable.")
+            return
+        }
+        #expect(try bucket.contains(#require(settings.s3.bucket)) && versioning == .off)
+        var wrong = settings
+        wrong.s3.secretKey = Secret("wrong")
+        guard case .unusable(let reason)? = await BucketExamination(wrong) else {
+            Issue.record("A wrong key was accepted.")
+            return
+        }
+        #expect(reason.contains("check 'blobs.s3.secretKey'"))
+        #expect(await BucketExamination(BlobSetting()) == nil)
+    }
+
     @Test(.requires(.s3Server)) func `a wrong key is reported at the start`() async throws {
         let secret = try await refusal(setup { $0.secretKey = Secret("wrong") })
         #expect(secret.contains("check 'blobs.s3.secretKey'"))
