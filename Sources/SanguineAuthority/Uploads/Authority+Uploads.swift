@@ -56,7 +56,7 @@ extension Authority {
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load([StoredUpload.key(account, id.slot)])
         }
-        guard let upload = try loaded.upload(account, id.slot), upload.id == id,
+        guard let upload = try StoredUpload.find(account, id.slot, in: loaded), upload.id == id,
             clock.now() < upload.expiresAt
         else { throw .noUpload }
         return upload
@@ -68,7 +68,7 @@ extension Authority {
             try await storage.load(StoredUpload.keys(of: account))
         }
         let now = clock.now()
-        return try loaded.uploads(of: account).filter { now < $0.expiresAt }
+        return try StoredUpload.all(of: account, in: loaded).filter { now < $0.expiresAt }
     }
 
     /// Removes an upload and its bytes; the file of a finished one stays.
@@ -130,7 +130,8 @@ extension Authority {
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load([StoredUpload.key(piece.account, piece.upload.slot)])
         }
-        guard let upload = try loaded.upload(piece.account, piece.upload.slot) else { return false }
+        guard let upload = try StoredUpload.find(piece.account, piece.upload.slot, in: loaded)
+        else { return false }
         return upload.id == piece.upload && upload.pieces.contains(id.description)
     }
 }

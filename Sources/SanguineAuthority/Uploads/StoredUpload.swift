@@ -47,6 +47,24 @@ struct StoredUpload: StoredDocument, Hashable {
         (0..<WireLimits.uploadsPerAccount).map { key(account, $0) }
     }
 
+    /// Returns the upload in a slot, if its row was loaded and exists.
+    static func find(
+        _ account: Identifier,
+        _ slot: Int,
+        in loaded: Loaded
+    ) throws(Problem) -> StoredUpload? {
+        try loaded.document(StoredUpload.self, id(account, slot))
+    }
+
+    /// Returns the account's uploads, if the rows of all slots were loaded.
+    static func all(of account: Identifier, in loaded: Loaded) throws(Problem) -> [StoredUpload] {
+        var all: [StoredUpload] = []
+        for slot in 0..<WireLimits.uploadsPerAccount {
+            if let upload = try find(account, slot, in: loaded) { all.append(upload) }
+        }
+        return all
+    }
+
     var id: UploadID { UploadID(slot: slot, unique: unique) }
 
     var isFinished: Bool { file != nil }
@@ -70,21 +88,5 @@ struct StoredUpload: StoredDocument, Hashable {
             expiresAt: expiresAt,
             file: file
         )
-    }
-}
-
-extension Loaded {
-    /// Returns the upload in a slot, if it was requested and exists.
-    func upload(_ account: Identifier, _ slot: Int) throws(Problem) -> StoredUpload? {
-        try document(StoredUpload.self, StoredUpload.id(account, slot))
-    }
-
-    /// Returns the account's uploads, if all slots were requested.
-    func uploads(of account: Identifier) throws(Problem) -> [StoredUpload] {
-        var all: [StoredUpload] = []
-        for slot in 0..<WireLimits.uploadsPerAccount {
-            if let upload = try upload(account, slot) { all.append(upload) }
-        }
-        return all
     }
 }

@@ -33,7 +33,7 @@ struct UploadCommands: Sendable {
         Command(keys: [.balance(account), .feed(account)] + StoredUpload.keys(of: account)) {
             loaded throws(Problem) in
             guard loaded.balance(account) != nil else { throw .noAccount }
-            let uploads = try loaded.uploads(of: account)
+            let uploads = try StoredUpload.all(of: account, in: loaded)
             if let key, let known = uploads.first(where: { $0.key == key && now < $0.expiresAt }) {
                 guard known.length == length, known.metadata == metadata else {
                     throw .otherRequest
@@ -151,7 +151,7 @@ struct UploadCommands: Sendable {
     ) -> Command<[BlobID]?> {
         Command(keys: [.feed(account), StoredUpload.key(account, id.slot)]) {
             loaded throws(Problem) in
-            guard let upload = try loaded.upload(account, id.slot), upload.id == id,
+            guard let upload = try StoredUpload.find(account, id.slot, in: loaded), upload.id == id,
                 !isExpired || upload.expiresAt <= now
             else { return Decision(nil) }
             var changes = [Change.delete(upload)]
@@ -168,7 +168,8 @@ struct UploadCommands: Sendable {
         _ upload: StoredUpload,
         in loaded: Loaded
     ) throws(Problem) -> StoredUpload {
-        guard let known = try loaded.upload(upload.account, upload.slot), known.id == upload.id
+        guard let known = try StoredUpload.find(upload.account, upload.slot, in: loaded),
+            known.id == upload.id
         else { throw .noUpload }
         guard known.offset == upload.offset, known.pieces == upload.pieces, !known.isFinished else {
             throw .offsetMismatch(known.offset)
