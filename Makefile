@@ -16,7 +16,7 @@ RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test client server flaky check bench litellm simulate leaks fuzz uploads sanitize format lint scripts openapi openai browser consumer docs packages tools
+.PHONY: help demo test client server flaky check bench litellm simulate leaks fuzz uploads sanitize format lint scripts openapi openai tus browser consumer docs packages tools
 
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -51,7 +51,7 @@ flaky: packages ## Run each suite in its own process ROUNDS (20) times; with LOA
 
 # A check whose tool is missing fails here; elsewhere it is skipped.
 check: export REQUIRE_TOOLS = 1
-check: tools lint scripts test openapi openai docs consumer simulate ## Run all checks that a change must pass.
+check: tools lint scripts test openapi openai tus docs consumer simulate ## Run all checks that a change must pass.
 
 bench: packages ## Measure a release build, with a restore of RECORDS (100000), USERS (200) and ROWS (1000000); writes .build/bench.json.
 	$(SWIFT) build $(RELEASE) --product sanguine
@@ -109,6 +109,9 @@ browser: packages ## Follow a server's live feed in Chromium, if it is installed
 
 openai: packages ## Call a server with the official openai package, and compare the charges.
 	Scripts/check-openai.sh
+
+tus: packages ## Upload files to a server with tuspy, the Python client of the tus protocol.
+	Scripts/check-tus.sh
 
 packages: ## Install missing system packages.
 	@Scripts/install-missing.sh

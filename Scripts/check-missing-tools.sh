@@ -38,13 +38,13 @@ expect() {
     esac
 }
 
-for script in check-openapi.sh check-openai.sh check-browser.sh bench-litellm.sh; do
+for script in check-openapi.sh check-openai.sh check-tus.sh check-browser.sh bench-litellm.sh; do
     for required in '' 0; do
         expect "$script" "$work/bin" "$required" 0 "Skipped: there is no python3."
     done
     expect "$script" "$work/bin" 1 1 "install python3."
 done
-for script in check-openapi.sh check-openai.sh bench-litellm.sh; do
+for script in check-openapi.sh check-openai.sh check-tus.sh bench-litellm.sh; do
     expect "$script" "$work/old" '' 0 "Skipped: python3 has no module 'venv'."
     expect "$script" "$work/old" 1 1 "install python3-venv."
 done

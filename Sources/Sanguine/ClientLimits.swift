@@ -67,6 +67,11 @@ public enum ClientLimits {
     ///
     /// A form with files temporarily takes as much space on disk.
     public static let uploadBytes: Int64 = 2 << 30
+    /// The size in bytes above which an uploaded file is sent in parts, so that an upload can be
+    /// resumed: 4 MiB.
+    public static let resumableUploadBytes: Int64 = 4 << 20
+    /// The size in bytes of such a part, which is held in memory: 2 MiB.
+    public static let uploadPartBytes = 2 << 20
     /// The timeout of one request with a ``RequestBody`` while bytes are being sent: 6 hours.
     ///
     /// It ends earlier if no byte is sent for ``requestTimeout``.

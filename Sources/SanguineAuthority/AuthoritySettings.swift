@@ -80,6 +80,10 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// It counts from the last upload. Only members that a collection declares as
     /// `RecordCollection.blobs` name files. Default: `nil`.
     public var unnamedBlobsKept: Duration?
+    /// The time for which a resumable upload is kept after its last byte.
+    ///
+    /// An unfinished one reserves the size of its file; see ``bytesPerAccount``. Default: 24 hours.
+    public var uploadsKept = Duration.seconds(24 * 3_600)
     /// The number of threads that an account may have.
     ///
     /// A call that would begin another one is refused with `storage_full`. Default: 5,000.

@@ -45,6 +45,17 @@ package struct EncodedImage: Sendable {
     package let facts: ImageFacts
 }
 
+/// The pixels of a decoded image.
+package struct ImagePixels: Hashable, Sendable {
+    /// The width in pixels.
+    package let width: Int
+    /// The height in pixels.
+    package let height: Int
+    /// Red, green, blue and opacity of each pixel, 0 to 255, not premultiplied, row by row from the
+    /// top.
+    package let rgba: [UInt8]
+}
+
 /// The reason why an image was not examined, cleaned or scaled.
 package enum ImageFailure: Error, Hashable, Sendable {
     /// The bytes are not a complete image of their format.

@@ -131,6 +131,47 @@ package struct VipsImages: Sendable {
         }
     }
 
+    /// Returns the pixels of an image that is scaled down so that both sides have at most `side`
+    /// pixels.
+    ///
+    /// They are in sRGB, with the orientation applied. Of an animation, the first frame is used. A
+    /// smaller image keeps its size.
+    ///
+    /// - Parameters:
+    ///   - file: The bytes.
+    ///   - format: The format that the first bytes indicate.
+    ///   - side: The maximum length of both sides in pixels.
+    ///   - owner: The account whose turn it takes.
+    /// - Returns: The pixels.
+    /// - Throws: ``ImageFailure``.
+    package func pixels(
+        of file: [UInt8],
+        as format: ImageFormat,
+        side: Int,
+        for owner: LongWork.Owner
+    ) async throws(ImageFailure) -> ImagePixels {
+        var facts = try await facts(of: file, as: format, for: owner)
+        facts.frames = 1
+        guard limits.allow(facts) else { throw .tooLarge(facts) }
+        let bytes = Self.memory(of: facts, format, isScaled: true)
+        let image = try await encode(file, facts, bytes, for: owner) {
+            input,
+            bounds,
+            stop,
+            output in
+            sanguine_pixels(
+                input.baseAddress,
+                input.count,
+                format.code,
+                Int32(clamping: side),
+                bounds,
+                stop,
+                &output
+            )
+        }
+        return ImagePixels(width: image.facts.width, height: image.facts.height, rgba: image.bytes)
+    }
+
     /// Estimates the memory in bytes that an image needs while it is decoded and encoded.
     ///
     /// The figures per pixel were measured with libvips 8.14, and rounded up.

@@ -10,6 +10,10 @@ public enum WireLimits {
     public static let bodyBytes = 1 << 20
     /// The largest size of an uploaded file, in bytes: 25 MiB.
     public static let blobBytes = 25 << 20
+    /// The number of resumable uploads that an account may have at once.
+    public static let uploadsPerAccount = 16
+    /// The maximum size of the metadata of a resumable upload, in bytes: 1 KiB.
+    public static let uploadMetadataBytes = 1_024
     /// The maximum number of pixels in an uploaded image: 50 million.
     public static let blobPixels = 50_000_000
     /// The sizes of scaled images, as the longer side in pixels, in ascending order.

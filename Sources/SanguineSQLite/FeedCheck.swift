@@ -43,6 +43,8 @@ struct FeedCheck {
     private var live: Rows
     private var deleted: Rows
     private var files: Rows
+    /// The unfinished uploads, which reserve the space of their files.
+    private var uploads: Rows
     private var feeds: Rows
     private var balances: Rows
     private let begin: SQLStatement
@@ -62,6 +64,18 @@ struct FeedCheck {
             "SELECT account, count(*), sum(size) FROM blobs GROUP BY account ORDER BY account",
             on: handle
         )
+        uploads = try Rows(
+            """
+            SELECT account, count(*), sum(CAST(body AS TEXT) ->> '$.length')
+            FROM documents INDEXED BY documents_by_account
+            WHERE account IS NOT NULL AND kind = '\(DocumentKind.upload.rawValue)'
+                AND json_valid(CAST(body AS TEXT))
+                AND CAST(body AS TEXT) ->> '$.file' IS NULL
+                AND CAST(body AS TEXT) ->> '$.length' IS NOT NULL
+            GROUP BY account ORDER BY account
+            """,
+            on: handle
+        )
         feeds = try Rows(
             """
             SELECT account, records, tombstones, bytes, horizon, threads FROM feeds
@@ -78,7 +92,7 @@ struct FeedCheck {
     mutating func run(unless isStopped: () -> Bool) throws(SQLFailure) -> DataExamination.Feeds {
         try begin.run()
         defer {
-            for rows in [live, deleted, files, feeds, balances] { rows.reset() }
+            for rows in [live, deleted, files, uploads, feeds, balances] { rows.reset() }
             // Nothing was written, so only the transaction must be ended.
             try? end.run()
         }
@@ -86,9 +100,12 @@ struct FeedCheck {
         try live.advance(4)
         try deleted.advance(4)
         try files.advance(2)
+        try uploads.advance(2)
         try feeds.advance(5)
         try balances.advance(1)
-        while let account = [live, deleted, files, feeds, balances].compactMap(\.account).min() {
+        while let account = [live, deleted, files, uploads, feeds, balances]
+            .compactMap(\.account).min()
+        {
             if isStopped() { return report }
             try check(account, into: &report)
         }
@@ -102,12 +119,14 @@ struct FeedCheck {
         let live = try live.next(account) ?? [0, 0, 0, 0]
         let deleted = try deleted.next(account) ?? [0, 0, 0, 0]
         let files = try files.next(account) ?? [0, 0]
+        let uploads = try uploads.next(account) ?? [0, 0]
         let feed = try feeds.next(account)
         let head = try balances.next(account)?[0]
         report.accounts += 1
         report.records += Int(clamping: live[0])
         let rows = live[0] &+ deleted[0] &+ files[0]
-        let bytes = live[1] &+ deleted[1] &+ files[1] &+ rows &* RecordRow.overheadBytes
+        let content = live[1] &+ deleted[1] &+ files[1] &+ uploads[1]
+        let bytes = content &+ (rows &+ uploads[0]) &* RecordRow.overheadBytes
         let stored = [live[0], deleted[0], bytes, live[3]]
         var counted: [Int64] = [0, 0, 0, 0]
         if let feed { counted = [feed[0], feed[1], feed[2], feed[4]] }

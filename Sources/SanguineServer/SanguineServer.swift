@@ -552,6 +552,7 @@ extension OpenMetricsRegistry {
     fileprivate func expose(_ sweep: BlobSweep) {
         expose("blobs_removed") { sweep.removed.contents }
         expose("blobs_unnamed_removed") { sweep.removed.unnamed }
+        expose("uploads_expired") { sweep.removed.uploads }
     }
 }
 
@@ -615,6 +616,7 @@ extension AuthoritySettings {
         bytesPerAccount = Int64(settings.limits.accountBytes)
         let days = settings.limits.unnamedFileDays
         unnamedBlobsKept = days > 0 ? .seconds(days * 86_400) : nil
+        uploadsKept = .seconds(settings.limits.uploadHours * 3_600)
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage
         appName = settings.mail.app

@@ -429,25 +429,34 @@ static VipsImage *scale(const void *bytes, size_t count, int32_t side, const cha
     return result == 0 ? image : NULL;
 }
 
-sanguine_status sanguine_thumbnail(
+/// Loads the first frame, scaled down to sRGB.
+static sanguine_status load_scaled(
     const void *bytes, size_t count, sanguine_format format, int32_t side, sanguine_bounds bounds,
-    const sanguine_stop *stop, sanguine_output *output) {
-    watch watch = watch_new(bounds, stop);
+    const watch *watch, VipsImage **scaled) {
     if (!start() || !has_decoder(format)) return SANGUINE_UNAVAILABLE;
-    if (watch_status(&watch) != SANGUINE_DONE) return watch_status(&watch);
+    if (watch_status(watch) != SANGUINE_DONE) return watch_status(watch);
     VipsImage *image = load(bytes, count, format, VIPS_ACCESS_SEQUENTIAL, 1);
-    if (!image) return finish(&watch, SANGUINE_UNREADABLE);
+    if (!image) return SANGUINE_UNREADABLE;
     // One frame is decoded.
     sanguine_facts facts = facts_of(image, format);
     facts.frames = 1;
     sanguine_status status = check(image, format, bounds, facts);
     g_object_unref(image);
-    if (status != SANGUINE_DONE) return finish(&watch, status);
+    if (status != SANGUINE_DONE) return status;
 
     // A profile that cannot be used is ignored.
-    image = scale(bytes, count, side, "srgb");
-    if (!image) image = scale(bytes, count, side, NULL);
-    if (!image) return finish(&watch, SANGUINE_UNREADABLE);
+    *scaled = scale(bytes, count, side, "srgb");
+    if (!*scaled) *scaled = scale(bytes, count, side, NULL);
+    return *scaled ? SANGUINE_DONE : SANGUINE_UNREADABLE;
+}
+
+sanguine_status sanguine_thumbnail(
+    const void *bytes, size_t count, sanguine_format format, int32_t side, sanguine_bounds bounds,
+    const sanguine_stop *stop, sanguine_output *output) {
+    watch watch = watch_new(bounds, stop);
+    VipsImage *image = NULL;
+    sanguine_status status = load_scaled(bytes, count, format, side, bounds, &watch, &image);
+    if (status != SANGUINE_DONE) return finish(&watch, status);
     coding coding = {
         .format = vips_image_hasalpha(image) ? SANGUINE_WEBP : SANGUINE_JPEG,
         .quality = 80,
@@ -458,6 +467,48 @@ sanguine_status sanguine_thumbnail(
         status = encode(image, coding, output);
     } else {
         status = SANGUINE_UNREADABLE;
+    }
+    g_object_unref(image);
+    return finish(&watch, status);
+}
+
+// MARK: - Pixels
+
+/// Converts the image to red, green, blue and opacity of eight bits.
+static bool convert_to_rgba(VipsImage **image) {
+    VipsImage *next = NULL;
+    if (!replace(
+            image, &next, vips_colourspace(*image, &next, VIPS_INTERPRETATION_sRGB, NULL))) {
+        return false;
+    }
+    if (!vips_image_hasalpha(*image) &&
+        !replace(image, &next, vips_addalpha(*image, &next, NULL))) {
+        return false;
+    }
+    return replace(image, &next, vips_cast_uchar(*image, &next, NULL)) &&
+           vips_image_get_bands(*image) == 4;
+}
+
+sanguine_status sanguine_pixels(
+    const void *bytes, size_t count, sanguine_format format, int32_t side, sanguine_bounds bounds,
+    const sanguine_stop *stop, sanguine_output *output) {
+    watch watch = watch_new(bounds, stop);
+    VipsImage *image = NULL;
+    sanguine_status status = load_scaled(bytes, count, format, side, bounds, &watch, &image);
+    if (status != SANGUINE_DONE) return finish(&watch, status);
+    status = SANGUINE_UNREADABLE;
+    if (convert_to_rgba(&image)) {
+        follow(image, &watch);
+        output->bytes = vips_image_write_to_memory(image, &output->count);
+        output->format = format;
+        output->facts = (sanguine_facts){
+            .width = vips_image_get_width(image),
+            .height = vips_image_get_height(image),
+            .frames = 1,
+            .orientation = 1,
+            .has_alpha = true,
+        };
+        if (output->bytes) status = SANGUINE_DONE;
     }
     g_object_unref(image);
     return finish(&watch, status);

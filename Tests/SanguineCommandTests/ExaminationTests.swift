@@ -54,6 +54,23 @@ struct ExaminationTests {
         #expect(findings.allSatisfy { $0.status == .ok && $0.remedy == nil })
     }
 
+    @Test func `a bucket is reported with its remedy`() {
+        let name = "bucket 'photos'"
+        let broken = found("bucket") { $0.bucket = .unusable("check 'blobs.s3.secretKey'") }
+        #expect(broken?.status == .failed)
+        #expect(broken?.finding.contains("check 'blobs.s3.secretKey'") == true)
+        let versioned = found("bucket") { $0.bucket = .usable(bucket: name, .on) }
+        #expect(versioned?.status == .warning)
+        #expect(versioned?.remedy?.contains("lifecycle rule") == true)
+        for versioning in [BucketExamination.Versioning.off, .unknown("it was refused")] {
+            var examination = healthy()
+            examination.bucket = .usable(bucket: name, versioning)
+            let finding = examination.findings.last
+            #expect(finding?.check == "bucket" && finding?.status == .ok)
+            #expect(finding?.finding.contains(name) == true)
+        }
+    }
+
     @Test func `a missing folder is the only finding`() {
         var examination = healthy()
         examination.facts.folderMode = nil

@@ -65,6 +65,41 @@ struct VipsImagesTests {
         }
     }
 
+    @Test(
+        .requires(.vips),
+        arguments: [
+            ("a.jpg", ImageFormat.jpeg), ("a.png", .png), ("a.webp", .webp), ("a.heic", .heic),
+        ]
+    )
+    func `pixels have four components and fit into the side`(
+        name: String,
+        format: ImageFormat
+    ) async throws {
+        try await SampleImages.with { samples in
+            let file = try await samples.image(name)
+            for (side, size) in [(100, (40, 30)), (20, (20, 15))] {
+                let pixels = try await images.pixels(
+                    of: file,
+                    as: format,
+                    side: side,
+                    for: .anonymous
+                )
+                #expect((pixels.width, pixels.height) == size)
+                #expect(pixels.rgba.count == 4 * size.0 * size.1)
+                // An opaque image.
+                let opacities = stride(from: 3, to: pixels.rgba.count, by: 4)
+                #expect(opacities.allSatisfy { pixels.rgba[$0] == 255 })
+            }
+            var failure: ImageFailure?
+            do throws(ImageFailure) {
+                _ = try await images.pixels(of: [1, 2], as: format, side: 20, for: .anonymous)
+            } catch {
+                failure = error
+            }
+            #expect(failure == .unreadable)
+        }
+    }
+
     /// Whether red (left to right) and green (top to bottom) are high in the upper left corner.
     private static let corners = [
         1: (false, false), 2: (true, false), 3: (true, true), 4: (false, true),

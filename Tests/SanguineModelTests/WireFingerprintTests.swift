@@ -381,6 +381,34 @@ extension WireFingerprintTests {
                 #"{"height":2,"id":"ab","size":9,"type":"image/png","width":3}"#
             ),
             (
+                BlobFacts(
+                    id: "ab",
+                    size: 9,
+                    type: "image/png",
+                    width: 3,
+                    height: 2,
+                    placeholder: ThumbHash(base64: "1QcSHQRnh493V4dIh4eXh1h4kJUI")
+                ),
+                """
+                {"height":2,"id":"ab","placeholder":"1QcSHQRnh493V4dIh4eXh1h4kJUI","size":9,\
+                "type":"image/png","width":3}
+                """
+            ),
+            (
+                UploadStatus(
+                    id: "0-ab",
+                    length: 9,
+                    offset: 9,
+                    expiresAt: at,
+                    file: BlobFacts(id: "ab", size: 9, type: "video/mp4")
+                ),
+                """
+                {"expiresAt":"2025-11-21T19:18:39.250Z",\
+                "file":{"id":"ab","size":9,"type":"video/mp4"},"id":"0-ab","length":9,"offset":9}
+                """
+            ),
+            (UploadList(items: []), #"{"items":[]}"#),
+            (
                 BlobLink(url: "/v1/public/blobs/ab", expiresAt: at),
                 #"{"expiresAt":"2025-11-21T19:18:39.250Z","url":"/v1/public/blobs/ab"}"#
             ),

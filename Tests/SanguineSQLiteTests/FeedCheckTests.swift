@@ -52,6 +52,38 @@ struct FeedCheckTests {
         #expect(found.damage.isEmpty)
     }
 
+    @Test func `an unfinished upload counts as its file, and a finished one does not`()
+        async throws
+    {
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url)
+        let account = Identifier.fresh()
+        try await storage.spend(from: account, key: "1")
+        let bodies = [
+            #"{"length":1000,"offset":0}"#, #"{"length":5000,"offset":5000,"file":{"id":"ab"}}"#,
+            #"{"length":200,"offset":100,"pieces":["cd"]}"#, "not JSON",
+        ]
+        var changes = bodies.enumerated().map { slot, body in
+            Change.put(
+                .document(
+                    DocumentRow(
+                        kind: .upload,
+                        id: "\(account) \(slot)",
+                        account: account,
+                        body: Array(body.utf8)
+                    )
+                )
+            )
+        }
+        let bytes = 1_200 + 2 * RecordRow.overheadBytes
+        changes.append(.put(.feed(FeedRow(account: account, bytes: bytes))))
+        let command = Command(keys: []) { [changes] _ in Decision(true, changes: changes) }
+        _ = try await storage.perform(command).get()
+        await storage.close()
+        let found = try await DamageTests.examination(of: folder.url)
+        #expect(found.feeds.findings.isEmpty, "\(found.feeds.findings)")
+    }
+
     @Test(arguments: [
         ("UPDATE feeds SET records = 4", "counts 4 records, 1 deletions"),
         ("UPDATE feeds SET tombstones = 0", "but has 3 records, 1 deletions"),

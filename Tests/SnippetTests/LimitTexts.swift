@@ -16,6 +16,8 @@ enum LimitTexts {
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
         ("WireLimits.blobBytes", bytes(WireLimits.blobBytes)),
+        ("WireLimits.uploadsPerAccount", count(WireLimits.uploadsPerAccount)),
+        ("WireLimits.uploadMetadataBytes", bytes(WireLimits.uploadMetadataBytes)),
         ("WireLimits.blobPixels", count(WireLimits.blobPixels)),
         ("WireLimits.imageSides", steps(WireLimits.imageSides)),
         ("WireLimits.readersPerRecord", count(WireLimits.readersPerRecord)),
@@ -108,6 +110,11 @@ enum LimitTexts {
         ("ClientLimits.responseBytes", bytes(ClientLimits.responseBytes)),
         ("ClientLimits.fileBytes", bytes(ClientLimits.fileBytes)),
         ("ClientLimits.requestBodyBytes", bytes(ClientLimits.requestBodyBytes)),
+        (
+            "ClientLimits.resumableUploadBytes",
+            bytes(Int(ClientLimits.resumableUploadBytes))
+        ),
+        ("ClientLimits.uploadPartBytes", bytes(ClientLimits.uploadPartBytes)),
         ("ClientLimits.uploadBytes", bytes(Int(ClientLimits.uploadBytes))),
         ("ClientLimits.uploadTimeout", time(ClientLimits.uploadTimeout)),
         ("ClientLimits.redirects", count(ClientLimits.redirects)),

@@ -195,10 +195,16 @@ extension SanguineClient {
     /// more, so a failed upload is repeated, up to four times. The server determines the type from
     /// the content, and removes data that shows where a picture was taken.
     ///
+    /// A file of more than ``ClientLimits/resumableUploadBytes`` is sent in parts. After a lost
+    /// connection the upload continues from the last byte that the server has stored. Also after a
+    /// cancellation, or a restart of the app or the server, calling this again with the same
+    /// content within a day continues the upload.
+    ///
     /// - Parameters:
     ///   - file: Bytes or a file, of at most 25 MiB unless the server sets another limit; no form.
     ///   - progress: Called with the progress, at most once for each hundredth, on any thread; a
-    ///     repeated upload starts again at zero. Default: no callback.
+    ///     repeated upload starts again at zero, a resumed one at its last byte. Default: no
+    ///     callback.
     /// - Returns: The id for `FunctionCall.attachments`, with size and type.
     /// - Throws: ``SanguineError``: a problem with `unsupported_media_type`, `body_too_large` or
     ///   another code of the server; ``SanguineError/cancelled``;

@@ -274,29 +274,9 @@ final class ImageDisk: Sendable {
     /// The key itself is in the file, so two keys with one name only replace each other.
     static func name(of key: ImageFileKey) -> String {
         let text = Data(key.text.utf8)
-        return hex(hash(text, 0xCBF2_9CE4_8422_2325)) + hex(hash(text, 0x9AE1_6A3B_2F90_404F))
+        let hashes = [ContentHash.seed, ContentHash.otherSeed].map { ContentHash.hash(text, $0) }
+        return hashes.map(ContentHash.hex).joined()
     }
 
-    private static func checksum(_ data: Data) -> String { hex(hash(data, 0xCBF2_9CE4_8422_2325)) }
-
-    /// FNV-1a over eight bytes at a time.
-    private static func hash(_ data: Data, _ seed: UInt64) -> UInt64 {
-        data.withUnsafeBytes { bytes in
-            var (hash, offset) = (seed, 0)
-            while offset + 8 <= bytes.count {
-                let word = bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
-                hash = (hash ^ word) &* 0x0000_0100_0000_01B3
-                // Also mixes high bits into the low ones.
-                hash ^= hash >> 32
-                offset += 8
-            }
-            for byte in bytes[offset...] { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
-            return hash ^ UInt64(bytes.count)
-        }
-    }
-
-    private static func hex(_ number: UInt64) -> String {
-        let digits = String(number, radix: 16)
-        return String(repeating: "0", count: 16 - digits.count) + digits
-    }
+    private static func checksum(_ data: Data) -> String { ContentHash.hex(ContentHash.hash(data)) }
 }

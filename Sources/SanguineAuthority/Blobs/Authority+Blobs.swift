@@ -17,6 +17,46 @@ extension Authority {
         _ file: [UInt8],
         to account: Identifier
     ) async throws(Problem) -> (facts: BlobFacts, isNew: Bool) {
+        let commands = BlobCommands(bytesPerAccount: settings.bytesPerAccount)
+        let (content, row) = try await stored(file, for: account)
+        // Checked before the file is written, so that a refused upload leaves no bytes on disk.
+        let loaded = try await read { storage throws(StorageError) in
+            try await storage.load(commands.keys(row))
+        }
+        if let known = loaded.blob(account, row.id) {
+            // Otherwise it is stored again, so that it is not removed before a record names it.
+            guard settings.unnamedBlobsKept != nil else {
+                return (known.facts(content.placeholder), false)
+            }
+        } else {
+            try commands.checkRoom(for: row, in: loaded)
+        }
+        let added = try await store(content, as: row, commands.add(row))
+        return (added.row.facts(content.placeholder), added.isNew)
+    }
+
+    /// Stores a file for an account, and performs the command that gives it its owner.
+    ///
+    /// - Parameters:
+    ///   - file: The uploaded bytes.
+    ///   - account: The owner.
+    ///   - command: Returns the command for the row of the stored file and its placeholder.
+    /// - Returns: The outcome of the command.
+    /// - Throws: see ``addBlob(_:to:)``, or the problem of the command.
+    func store<Outcome>(
+        _ file: [UInt8],
+        for account: Identifier,
+        _ command: (BlobRow, ThumbHash?) -> Command<Outcome>
+    ) async throws(Problem) -> Outcome {
+        let (content, row) = try await stored(file, for: account)
+        return try await store(content, as: row, command(row, content.placeholder))
+    }
+
+    /// Returns a file as it is stored, and its row.
+    private func stored(
+        _ file: [UInt8],
+        for account: Identifier
+    ) async throws(Problem) -> (content: BlobContent, row: BlobRow) {
         let content = try await BlobContent(file, for: account, by: images)
         let id = try await WireBody.perform(file.count, for: account) { () throws(Problem) in
             BlobID(of: content.bytes)
@@ -30,24 +70,21 @@ extension Authority {
             height: content.size.map { Int64($0.height) },
             createdAt: clock.now()
         )
-        let commands = BlobCommands(bytesPerAccount: settings.bytesPerAccount)
-        // Checked before the file is written, so that a refused upload leaves no bytes on disk.
-        let loaded = try await read { storage throws(StorageError) in
-            try await storage.load(commands.keys(row))
-        }
-        if let known = loaded.blob(account, row.id) {
-            // Otherwise it is stored again, so that it is not removed before a record names it.
-            guard settings.unnamedBlobsKept != nil else { return (known.facts, false) }
-        } else {
-            try commands.checkRoom(for: row, in: loaded)
-        }
+        return (content, row)
+    }
+
+    /// Stores the bytes, and then performs the command.
+    private func store<Outcome>(
+        _ content: BlobContent,
+        as row: BlobRow,
+        _ command: Command<Outcome>
+    ) async throws(Problem) -> Outcome {
         blobSweep.beginAdding(row.id)
         defer { blobSweep.endAdding(row.id) }
         try await read { storage throws(StorageError) in
             try await storage.blobs.keep(content.bytes, as: row.id, at: row.createdAt)
         }
-        let added = try await perform(commands.add(row))
-        return (added.row.facts, added.isNew)
+        return try await perform(command)
     }
 
     /// Returns the rows of those files that the account has.
@@ -110,18 +147,60 @@ extension Authority {
         let owned = try await read { storage throws(StorageError) in
             try await storage.owned(kept)
         }
+        var rest = kept.filter { !owned.contains($0) && !adding.contains($0) }[...]
         var count = 0
-        for id in kept where !owned.contains(id) && !adding.contains(id) {
-            let isRemoved = try await read { storage throws(StorageError) in
-                // The store refuses to remove a file that was stored again in the meantime.
-                try await storage.blobs.remove(id, keptBefore: horizon)
-            }
-            if isRemoved { await images.removeThumbnails(of: id) }
-            count += isRemoved ? 1 : 0
+        while !rest.isEmpty {
+            count += try await removeContents(rest.prefix(Self.removalsAtOnce), horizon)
+            rest = rest.dropFirst(Self.removalsAtOnce)
         }
         blobSweep.position = kept.count < limit ? nil : kept.last
         blobSweep.addRemoved(contents: count)
         return count
+    }
+
+    /// The number of contents that a sweep removes at once, so that a bucket in a distant region does
+    /// not make it slow: 8.
+    static let removalsAtOnce = 8
+
+    /// Removes contents without an owner, all at once, except for pieces that an upload needs.
+    ///
+    /// - Returns: The number of removed contents.
+    /// - Throws: The first failure, when all of them have been tried.
+    private func removeContents(
+        _ ids: ArraySlice<BlobID>,
+        _ horizon: Timestamp
+    ) async throws(Problem) -> Int {
+        let results = await withTaskGroup(
+            of: Result<Bool, Problem>.self,
+            returning: [Result<Bool, Problem>].self
+        ) { group in
+            for id in ids {
+                group.addTask {
+                    do throws(Problem) {
+                        return .success(try await self.removeContent(id, horizon))
+                    } catch {
+                        return .failure(error)
+                    }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        var count = 0
+        for result in results { count += try result.get() ? 1 : 0 }
+        return count
+    }
+
+    private func removeContent(
+        _ id: BlobID,
+        _ horizon: Timestamp
+    ) async throws(Problem) -> Bool {
+        guard !(try await isPieceInUse(id)) else { return false }
+        let isRemoved = try await read { storage throws(StorageError) in
+            // The store refuses to remove a file that was stored again in the meantime.
+            try await storage.blobs.remove(id, keptBefore: horizon)
+        }
+        if isRemoved { await images.removeThumbnails(of: id) }
+        return isRemoved
     }
 
     /// Removes files from accounts whose records do not name them, if the settings say so.
@@ -171,22 +250,32 @@ package final class BlobSweep: Sendable {
     private struct State {
         var last: BlobID?
         var lastRow: FilePosition?
-        var removed: (contents: UInt64, unnamed: UInt64) = (0, 0)
+        var removed: (contents: UInt64, unnamed: UInt64, uploads: UInt64) = (0, 0, 0)
+        var lastUpload: String?
         /// The number of uploads in progress for each file.
         var adding: [BlobID: Int] = [:]
     }
 
     private let state = Mutex(State())
 
-    /// The number of files whose bytes were removed, and of those that an account lost because no
-    /// record named them, since the start.
-    package var removed: (contents: UInt64, unnamed: UInt64) { state.withLock { $0.removed } }
+    /// The number of files whose bytes were removed, of those that an account lost because no
+    /// record named them, and of resumable uploads that expired, since the start.
+    package var removed: (contents: UInt64, unnamed: UInt64, uploads: UInt64) {
+        state.withLock { $0.removed }
+    }
 
-    func addRemoved(contents: Int = 0, unnamed: Int = 0) {
+    func addRemoved(contents: Int = 0, unnamed: Int = 0, uploads: Int = 0) {
         state.withLock { state in
             state.removed.contents += UInt64(contents)
             state.removed.unnamed += UInt64(unnamed)
+            state.removed.uploads += UInt64(uploads)
         }
+    }
+
+    /// The id of the last document examined of a resumable upload; `nil` before the first.
+    var uploadPosition: String? {
+        get { state.withLock { $0.lastUpload } }
+        set { state.withLock { $0.lastUpload = newValue } }
     }
 
     /// The last row examined for the records that name it; `nil` before the first.

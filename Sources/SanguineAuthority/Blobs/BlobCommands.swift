@@ -79,8 +79,14 @@ struct BlobCommands: Sendable {
     /// - Throws: `not_found` for an account that does not exist, `storage_full`.
     func checkRoom(for row: BlobRow, in loaded: Loaded) throws(Problem) {
         guard loaded.balance(row.account) != nil else { throw .noAccount }
-        let taken = loaded.feed(row.account)?.bytes ?? 0
-        guard row.storedBytes <= bytesPerAccount - min(taken, bytesPerAccount) else {
+        try checkRoom(for: row.storedBytes, taken: loaded.feed(row.account)?.bytes ?? 0)
+    }
+
+    /// Refuses bytes for which an account has no space left.
+    ///
+    /// - Throws: `storage_full`.
+    func checkRoom(for bytes: Int64, taken: Int64) throws(Problem) {
+        guard bytes <= bytesPerAccount - min(taken, bytesPerAccount) else {
             throw Problem(
                 .storageFull,
                 """

@@ -14,6 +14,8 @@ struct BlobContent {
     let type: MediaType
     /// The size of an image; `nil` for a video.
     let size: PixelSize?
+    /// The placeholder of an image; `nil` for a video, and without a decoder.
+    let placeholder: ThumbHash?
 
     /// Reads and cleans a file.
     ///
@@ -24,9 +26,7 @@ struct BlobContent {
         for account: Identifier,
         by images: any ImageProcessor
     ) async throws(Problem) {
-        guard let type = MediaType(of: file), MediaType.accepted.contains(type) else {
-            throw .unknownType
-        }
+        guard let type = MediaType.accepted(file) else { throw .unknownType }
         guard type.isImage else {
             bytes = try await WireBody.perform(file.count, for: account) { () throws(Problem) in
                 guard let bytes = VideoFile.clean(file, as: type) else {
@@ -34,7 +34,7 @@ struct BlobContent {
                 }
                 return bytes
             }
-            (self.type, size) = (type, nil)
+            (self.type, size, placeholder) = (type, nil, nil)
             return
         }
         let image = try await images.clean(file, type: type.rawValue, for: account)
@@ -42,12 +42,18 @@ struct BlobContent {
         self.type = stored
         bytes = image.bytes
         size = PixelSize(image.width, image.height)
+        placeholder = image.placeholder
     }
 }
 
 extension MediaType {
     /// The types of files that are stored.
     static let accepted: [MediaType] = [.jpeg, .png, .webp, .heic, .mp4, .quickTime, .webm]
+
+    /// Returns the type of a file that can be stored; `nil` for other content.
+    static func accepted(_ file: [UInt8]) -> MediaType? {
+        MediaType(of: file).flatMap { accepted.contains($0) ? $0 : nil }
+    }
 }
 
 extension Problem {
@@ -70,7 +76,7 @@ extension Problem {
         )
     }
 
-    fileprivate static var unknownType: Problem {
+    static var unknownType: Problem {
         let types = MediaType.accepted.map(\.rawValue).joined(separator: ", ")
         return Problem(
             .unsupportedMediaType,

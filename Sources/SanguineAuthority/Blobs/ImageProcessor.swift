@@ -48,11 +48,20 @@ public struct CleanedImage: Hashable, Sendable {
     public var width: Int
     /// Its height in pixels.
     public var height: Int
+    /// Its placeholder; `nil` if none was computed.
+    public var placeholder: ThumbHash?
 
     /// Creates an image.
-    public init(bytes: [UInt8], type: String, width: Int, height: Int) {
+    public init(
+        bytes: [UInt8],
+        type: String,
+        width: Int,
+        height: Int,
+        placeholder: ThumbHash? = nil
+    ) {
         (self.bytes, self.type) = (bytes, type)
         (self.width, self.height) = (width, height)
+        self.placeholder = placeholder
     }
 }
 

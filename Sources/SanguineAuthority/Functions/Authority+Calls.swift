@@ -353,7 +353,8 @@ extension Authority {
             try await storage.sweep(horizon, limit: limit)
         }
         let unnamed = try await sweepUnnamedBlobs(limit: limit, asOf: now)
-        return rows + unnamed + (try await sweepBlobs(limit: limit, asOf: now))
+        let uploads = try await sweepUploads(limit: limit, asOf: now)
+        return rows + unnamed + uploads + (try await sweepBlobs(limit: limit, asOf: now))
     }
 
     private static let recoveryPage = 256

@@ -64,7 +64,7 @@ extension DocumentRow {
 
     var mergeFate: MergeFate {
         switch kind {
-        case .verification, .moveCode, .quotaExhaustion: .ends
+        case .verification, .moveCode, .quotaExhaustion, .upload: .ends
         case .event, .removal, .merge, .identityToken, .deviceGrant, .guestCount, .switches,
             .recordTally:
             .stays

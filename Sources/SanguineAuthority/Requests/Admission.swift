@@ -209,6 +209,13 @@ package struct Admission: Sendable {
         return (identity, bytes)
     }
 
+    /// Checks again that the session of a request is live, after a part of its body has arrived.
+    ///
+    /// - Throws: `session_ended` or `token_expired`.
+    func confirm(_ identity: Identity, _ request: any WireRequest) async throws(Problem) {
+        try await checkLive(identity, request)
+    }
+
     /// Admits a push, and checks each of its operations against the limits.
     ///
     /// - Returns: The identity, the request, and the indexes of operations that exceed a limit.

@@ -75,6 +75,6 @@ package struct Endpoints: Sendable {
     /// All endpoints.
     package var all: [Endpoint] {
         accounts + attestation + credentials + sessions + identities + rights + merges + balances
-            + purchases + records + functions + blobs
+            + purchases + records + functions + blobs + uploads
     }
 }

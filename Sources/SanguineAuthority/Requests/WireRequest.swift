@@ -31,6 +31,26 @@ package protocol WireRequest: Sendable {
     ///   `overloaded`.
     func file() async throws(Problem) -> [UInt8]
 
+    /// The maximum size of an uploaded file in bytes.
+    var fileLimit: Int { get }
+
+    /// Reads the body of any type part by part, as it arrives.
+    ///
+    /// - Parameters:
+    ///   - limit: The maximum number of bytes.
+    ///   - receive: Called with each part; the next one is read when it returns.
+    /// - Throws: `body_too_large`, `unsupported_media_type` for an encoded one, `malformed_body` for
+    ///   one that ends early, or the problem of `receive`.
+    func parts(
+        upTo limit: Int,
+        _ receive: ([UInt8]) async throws(Problem) -> Void
+    ) async throws(Problem)
+
+    /// Reserves memory for a file until the request is answered, besides what it has reserved.
+    ///
+    /// - Throws: `overloaded`.
+    func reserve(_ count: Int) throws(Problem)
+
     /// Counts the request against the account's rate.
     ///
     /// - Throws: `rate_limited`.
@@ -48,4 +68,20 @@ package protocol WireRequest: Sendable {
 
     /// Counts the processor time of a request without a valid token.
     func charge(_ time: Duration)
+}
+
+// For requests whose bodies are in memory, as in tests.
+extension WireRequest {
+    package var fileLimit: Int { WireLimits.blobBytes }
+
+    package func parts(
+        upTo limit: Int,
+        _ receive: ([UInt8]) async throws(Problem) -> Void
+    ) async throws(Problem) {
+        let bytes = try await file()
+        guard bytes.count <= limit else { throw WireBody.tooLarge(limit) }
+        if !bytes.isEmpty { try await receive(bytes) }
+    }
+
+    package func reserve(_ count: Int) throws(Problem) {}
 }

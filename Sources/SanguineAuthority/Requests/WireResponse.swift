@@ -125,12 +125,18 @@ package struct WireResponse: Sendable {
             (field: WireField.contentType, value: problemJSON), (.cacheControl, "no-store"),
         ]
         if let seconds = problem.retryAfter { fields.append((.retryAfter, String(seconds))) }
+        if let more = problem.context.value as? ProblemFields { fields += more.fields }
         if problem.status == 401 { fields.append((.wwwAuthenticate, "Bearer")) }
         return WireResponse(
             status: problem.status,
             fields: fields,
             body: ResponseEncoder.encode(problem)
         )
+    }
+
+    /// The header fields of a problem's response that its endpoint adds.
+    package struct ProblemFields: Sendable {
+        var fields: [(field: WireField, value: String)]
     }
 
     /// Creates the response to an unsupported method, with the supported ones (RFC 9110, sections

@@ -46,13 +46,19 @@ public struct BlobRow: Hashable, Sendable {
     public var position: FilePosition { FilePosition(id: id, account: account) }
 
     /// The description of the file in messages.
-    public var facts: BlobFacts {
+    public var facts: BlobFacts { facts(nil) }
+
+    /// Returns the description of the file in the response to its upload.
+    ///
+    /// The placeholder is not stored: each upload decodes the image.
+    func facts(_ placeholder: ThumbHash?) -> BlobFacts {
         BlobFacts(
             id: id.description,
             size: Int(clamping: size),
             type: type,
             width: width.map { Int(clamping: $0) },
-            height: height.map { Int(clamping: $0) }
+            height: height.map { Int(clamping: $0) },
+            placeholder: placeholder
         )
     }
 }

@@ -39,6 +39,8 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case switches
     /// The number of records that refer to a record.
     case recordTally = "record_tally"
+    /// A resumable upload.
+    case upload
 }
 
 /// A row that is found by its kind and name, and stored as JSON.

@@ -69,6 +69,12 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let methodNotAllowed = Self(rawValue: "method_not_allowed")
     /// 409: the first request with this key is still running.
     public static let operationInProgress = Self(rawValue: "operation_in_progress")
+    /// 409: the bytes do not follow those that the upload has; ask for its offset with HEAD.
+    public static let offsetMismatch = Self(rawValue: "offset_mismatch")
+    /// 412: the request does not name the version of the upload protocol that the server supports.
+    public static let tusVersionUnsupported = Self(rawValue: "tus_version_unsupported")
+    /// 460: the bytes of the request do not have the checksum that it names; send them again.
+    public static let checksumMismatch = Self(rawValue: "checksum_mismatch")
     /// 412: the resource has changed since its entity tag in `If-Match` was read.
     public static let preconditionFailed = Self(rawValue: "precondition_failed")
     /// 409: the caller cancelled the call; `charged` contains its cost.
@@ -230,6 +236,9 @@ extension ProblemCode {
         .notFound: (404, "There is no such resource."),
         .methodNotAllowed: (405, "The resource does not support the method."),
         .operationInProgress: (409, "The operation is still running."),
+        .offsetMismatch: (409, "The upload has another offset."),
+        .tusVersionUnsupported: (412, "The version of the upload protocol is not supported."),
+        .checksumMismatch: (460, "The bytes have another checksum."),
         .preconditionFailed: (412, "The resource has changed."),
         .callCancelled: (409, "The call was cancelled."),
         .holdSettled: (409, "The hold is already settled."),

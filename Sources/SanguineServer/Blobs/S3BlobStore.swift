@@ -139,17 +139,30 @@ final class S3BlobStore: BlobStore {
 
     /// Checks that the bucket can be listed, and that objects can be written, read and deleted.
     ///
+    /// - Parameter name: The name of the object that is written. Default: ``checkKey``.
     /// - Throws: The first failure.
-    func check() async throws(S3Failure) {
+    func check(key name: String = S3BlobStore.checkKey) async throws(S3Failure) {
         _ = try await page(after: location.prefix, keys: 1)
-        let content = Array("Sanguine checks at its start whether this bucket can be used.".utf8)
-        let key = location.prefix + Self.checkKey
+        let content = Array("Sanguine checks whether this bucket can be used.".utf8)
+        let key = location.prefix + name
         try await put(content, as: BlobID(of: content), key: key, at: nil)
         let read = try await get(key, 0, content.count)
         guard read == content else {
             throw .unreadable("it returned another content than was written")
         }
         try await delete(key)
+    }
+
+    /// Returns the status of the bucket's versioning; `nil` if it was never set.
+    func versioningStatus() async throws(S3Failure) -> String? {
+        var message = S3Message(.versioning, "GET")
+        message.query = [("versioning", "")]
+        let isDocument: @Sendable (S3Reply) throws(S3Failure) -> Void = { reply throws(S3Failure) in
+            guard S3Document(reply.body)?.name == "VersioningConfiguration" else {
+                throw .unreadable("it has no state of versioning")
+            }
+        }
+        return S3Document(try await client.perform(message, validate: isDocument).body)?["Status"]
     }
 
     /// Closes the connections; running and later calls fail.
@@ -218,7 +231,7 @@ extension S3BlobStore {
             validate: Self.checkObject
         )
         guard reply.isSuccess else { return nil }
-        let copied = reply.headers["last-modified"].flatMap { RetryAfter.date($0) }
+        let copied = reply.headers["last-modified"].flatMap { HTTPDate.moment($0) }
         let stored = reply.headers[Self.storedHeader].flatMap { Int64($0) }
             .map { Timestamp(millisecondsSince1970: $0) }
         guard let storedAt = stored ?? copied,

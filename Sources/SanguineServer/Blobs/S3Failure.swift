@@ -63,7 +63,7 @@ struct S3Refusal: Hashable, Sendable {
         message = String(text.filter { !$0.isNewline }.prefix(Self.messageLength))
         let region = document?["Region"] ?? reply.headers["x-amz-bucket-region"]
         self.region = region.flatMap { $0.isPlainText(of: 1...64) ? $0 : nil }
-        skew = reply.headers["date"].flatMap { RetryAfter.date($0) }.map { $0 - now }
+        skew = reply.headers["date"].flatMap { HTTPDate.moment($0) }.map { $0 - now }
         retryAfter = UpstreamRefusal.pause(
             milliseconds: nil,
             seconds: reply.headers["retry-after"],

@@ -8,6 +8,7 @@ struct S3Message: Sendable {
         case get = "s3:GetObject"
         case delete = "s3:DeleteObject"
         case list = "s3:ListBucket"
+        case versioning = "s3:GetBucketVersioning"
     }
 
     let action: Action

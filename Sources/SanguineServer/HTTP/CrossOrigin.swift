@@ -15,12 +15,15 @@ struct CrossOrigin: RouterMiddleware {
     private static let methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
     private static let requestHeaders: [HTTPField.Name] = [
         .accept, .authorization, .contentType, .ifNoneMatch, .idempotencyKey, .lastEventID, .userID,
-        .sanguineTag, .range, .ifRange,
+        .sanguineTag, .range, .ifRange, .tusResumable, .uploadLength, .uploadOffset,
+        .uploadMetadata, .uploadChecksum, .methodOverride,
     ]
     private static let allowed = requestHeaders.map(\.rawName).joined(separator: ", ")
     private static let answerHeaders: [HTTPField.Name] = [
         .eTag, .retryAfter, .idempotencyReplayed, .sanguineHead, .sanguineEpoch, .rateLimit,
         .rateLimitPolicy, .cacheStatus, .sanguineCall, .requestID, .acceptRanges, .contentRange,
+        .location, .sanguineBlob, .tusChecksumAlgorithm, .tusExtension, .tusMaxSize, .tusResumable,
+        .tusVersion, .uploadExpires, .uploadLength, .uploadMetadata, .uploadOffset,
     ]
     private static let exposed = answerHeaders.map(\.rawName).joined(separator: ", ")
 

@@ -45,6 +45,32 @@ struct Gate: Sendable {
         )
     }
 
+    /// Reads the parts of a file, which are in memory one at a time.
+    func parts(
+        of request: Request,
+        _ context: ServerContext,
+        upTo limit: Int,
+        _ receive: ([UInt8]) async throws(Problem) -> Void
+    ) async throws(Problem) {
+        var count = 0
+        try await read(request, context, upTo: limit, turns: EdgeLimits.fileTimeFactor) {
+            part throws(Problem) in
+            guard count + part.readableBytes <= limit else { throw WireBody.tooLarge(limit) }
+            count += part.readableBytes
+            try await receive(Array(part.readableBytesView))
+        }
+    }
+
+    /// Reserves memory for a file that arrived in parts.
+    func reserve(_ count: Int, _ context: ServerContext) throws(Problem) {
+        do throws(SharedPool.Refusal) {
+            try context.exchange.reserve(count, in: files, address: context.address)
+        } catch {
+            throw .tooManyBodies
+        }
+    }
+
+    // Reads a body while the pool of all bodies in progress has room for it.
     private func receive(
         _ request: Request,
         _ context: ServerContext,
@@ -52,66 +78,66 @@ struct Gate: Sendable {
         in pool: SharedPool,
         turns factor: Int
     ) async throws(Problem) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var place: SharedPool.Permit?
+        try await read(request, context, upTo: limit, turns: factor) { part throws(Problem) in
+            guard bytes.count + part.readableBytes <= limit else { throw WireBody.tooLarge(limit) }
+            do throws(SharedPool.Refusal) {
+                if place == nil {
+                    let account = context.exchange.account
+                    place = try pool.acquire(0, account: account, address: context.address)
+                    // An array that grows copies megabytes while other connections wait for the
+                    // thread. The system gives memory only to the pages that are written.
+                    bytes.reserveCapacity(Self.length(of: request))
+                }
+                try place?.grow(by: part.readableBytes)
+            } catch {
+                throw .tooManyBodies
+            }
+            bytes.append(contentsOf: part.readableBytesView)
+        }
+        if let place { context.exchange.keep(place) }
+        return bytes
+    }
+
+    /// The declared length; 0 if it is unknown.
+    private static func length(of request: Request) -> Int {
+        max(0, request.headers[.contentLength].flatMap { Int($0) } ?? 0)
+    }
+
+    private func read(
+        _ request: Request,
+        _ context: ServerContext,
+        upTo limit: Int,
+        turns factor: Int,
+        _ receive: (ByteBuffer) async throws(Problem) -> Void
+    ) async throws(Problem) {
         let ticket = uploads.enter(context.channel, times: factor)
         defer { uploads.stopWatching(ticket) }
         if Self.hasCoding(request) {
             throw Problem(.unsupportedMediaType, "Send the body without 'Content-Encoding'.")
         }
-        let length = max(0, request.headers[.contentLength].flatMap { Int($0) } ?? 0)
-        guard length <= limit else { throw WireBody.tooLarge(limit) }
+        guard Self.length(of: request) <= limit else { throw WireBody.tooLarge(limit) }
         if request.headers[.expect]?.lowercased() == "100-continue" {
             // RFC 9110, section 10.1.1: the client waits for it before it sends the body. A client
             // that was refused earlier is not asked for its body.
             let goOn = HTTPResponsePart.head(HTTPResponse(status: .continue))
             context.channel.writeAndFlush(goOn, promise: nil)
         }
-        let bytes = try await receive(request.body, of: length, context, upTo: limit, in: pool)
+        do {
+            for try await part in request.body { try await receive(part) }
+        } catch let problem as Problem {
+            throw problem
+        } catch {
+            throw Problem(.malformedBody, "Send the complete body: it ended early.")
+        }
         context.exchange.hasReadBody = true
-        return bytes
     }
 
     /// Returns whether the body is encoded, which no endpoint accepts.
     static func hasCoding(_ request: Request) -> Bool {
         let codings = request.headers[values: .contentEncoding]
         return codings.contains { $0.lowercased() != "identity" }
-    }
-
-    // Reads a body while the pool of all bodies in progress has room for it. The declared length is
-    // 0 if it is unknown.
-    private func receive(
-        _ body: RequestBody,
-        of length: Int,
-        _ context: ServerContext,
-        upTo limit: Int,
-        in pool: SharedPool
-    ) async throws(Problem) -> [UInt8] {
-        var bytes: [UInt8] = []
-        do {
-            let address = context.address
-            let place = try pool.acquire(0, account: context.exchange.account, address: address)
-            // An array that grows copies megabytes while other connections wait for the thread.
-            // The system gives memory only to the pages that are written.
-            bytes.reserveCapacity(length)
-            for try await part in body {
-                guard bytes.count + part.readableBytes <= limit else {
-                    throw WireBody.tooLarge(limit)
-                }
-                try place.grow(by: part.readableBytes)
-                bytes.append(contentsOf: part.readableBytesView)
-            }
-            context.exchange.keep(place)
-        } catch let problem as Problem {
-            throw problem
-        } catch is SharedPool.Refusal {
-            throw Problem(
-                .overloaded,
-                "Too many request bodies are in progress. Send this one again after 'Retry-After'.",
-                retryAfter: EdgeLimits.retryAfterSeconds
-            )
-        } catch {
-            throw Problem(.malformedBody, "Send the complete body: it ended early.")
-        }
-        return bytes
     }
 
     /// Counts a request against its account's rate.
@@ -145,6 +171,15 @@ struct Gate: Sendable {
 }
 
 extension Problem {
+    /// The refusal of a body for which there is no memory.
+    fileprivate static var tooManyBodies: Problem {
+        Problem(
+            .overloaded,
+            "Too many request bodies are in progress. Send this one again after 'Retry-After'.",
+            retryAfter: EdgeLimits.retryAfterSeconds
+        )
+    }
+
     /// The refusal of a request from a client that does not read responses.
     static var unread: Problem {
         Problem(

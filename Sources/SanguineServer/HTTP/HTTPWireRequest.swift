@@ -35,6 +35,17 @@ struct HTTPWireRequest: WireRequest {
 
     func file() async throws(Problem) -> [UInt8] { try await gate.file(request, context) }
 
+    var fileLimit: Int { gate.fileBytes }
+
+    func parts(
+        upTo limit: Int,
+        _ receive: ([UInt8]) async throws(Problem) -> Void
+    ) async throws(Problem) {
+        try await gate.parts(of: request, context, upTo: limit, receive)
+    }
+
+    func reserve(_ count: Int) throws(Problem) { try gate.reserve(count, context) }
+
     func admit(_ identity: Identity) throws(Problem) {
         try gate.checkRate(identity, context)
     }
@@ -75,6 +86,20 @@ extension WireField {
         case .sanguineEpoch: .sanguineEpoch
         case .sanguineHead: .sanguineHead
         case .sanguineTag: .sanguineTag
+        case .location: .location
+        case .methodOverride: .methodOverride
+        case .sanguineBlob: .sanguineBlob
+        case .tusChecksumAlgorithm: .tusChecksumAlgorithm
+        case .tusExtension: .tusExtension
+        case .tusMaxSize: .tusMaxSize
+        case .tusResumable: .tusResumable
+        case .tusVersion: .tusVersion
+        case .uploadChecksum: .uploadChecksum
+        case .uploadDeferLength: .uploadDeferLength
+        case .uploadExpires: .uploadExpires
+        case .uploadLength: .uploadLength
+        case .uploadMetadata: .uploadMetadata
+        case .uploadOffset: .uploadOffset
         case .userID: .userID
         case .wwwAuthenticate: .wwwAuthenticate
         }

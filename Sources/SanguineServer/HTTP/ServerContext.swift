@@ -100,6 +100,16 @@ final class Exchange: Sendable {
     /// Keeps the reserved bytes of the body until the request is answered.
     func keep(_ place: SharedPool.Permit) { state.withLock { $0.body = place } }
 
+    /// Reserves more bytes of the body until the request is answered.
+    func reserve(
+        _ count: Int,
+        in pool: SharedPool,
+        address: String
+    ) throws(SharedPool.Refusal) {
+        if let place = state.withLock({ $0.body }) { return try place.grow(by: count) }
+        keep(try pool.acquire(count, account: account, address: address))
+    }
+
     /// Releases the reserved bytes of the body.
     func leaveBody() {
         state.withLock { state in

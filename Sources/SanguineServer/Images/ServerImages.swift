@@ -53,10 +53,28 @@ package final class ServerImages: ImageProcessor {
                 bytes: image.bytes,
                 type: image.format.rawValue,
                 width: image.facts.width,
-                height: image.facts.height
+                height: image.facts.height,
+                placeholder: await placeholder(of: image, for: account)
             )
         } catch {
             throw Problem(error, type)
+        }
+    }
+
+    /// Computes the placeholder of an image; `nil` if its turn does not come.
+    private func placeholder(
+        of image: EncodedImage,
+        for account: Identifier
+    ) async -> ThumbHash? {
+        let pixels = try? await vips.pixels(
+            of: image.bytes,
+            as: image.format,
+            side: ThumbHash.longestSide,
+            for: .account(account)
+        )
+        guard let pixels else { return nil }
+        return await WireBody.perform(ifLong: true, for: account) {
+            ThumbHash(width: pixels.width, height: pixels.height, rgba: pixels.rgba)
         }
     }
 

@@ -139,6 +139,10 @@ public struct ServerSettings: Hashable, Sendable {
         /// Only members that a collection declares as `RecordCollection.blobs` name files. An app
         /// that stores ids of files elsewhere must leave this at 0. Default: 0.
         public var unnamedFileDays = 0
+        /// The hours for which a resumable upload is kept after its last byte.
+        ///
+        /// Default: 24.
+        public var uploadHours = 24
         /// The number of concurrent runs of functions; further calls wait for their turn.
         ///
         /// One account gets a quarter of them. Default: 1,000.

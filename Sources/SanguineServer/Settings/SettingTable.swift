@@ -159,6 +159,11 @@ extension Setting {
             "The days after which a file that no record of its owner names is removed; 0 for never."
         ),
         Setting(
+            "limits.uploadHours",
+            .integer(\.limits.uploadHours, 1...720),
+            "The hours for which a resumable upload is kept after its last byte."
+        ),
+        Setting(
             "limits.functionCalls",
             .integer(\.limits.functionCalls, 1...100_000),
             "The maximum number of concurrent runs of functions; more calls wait for their turn."

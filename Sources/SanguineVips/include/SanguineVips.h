@@ -98,6 +98,14 @@ sanguine_status sanguine_thumbnail(
     const void *bytes, size_t count, sanguine_format format, int32_t side, sanguine_bounds bounds,
     const sanguine_stop *stop, sanguine_output *output);
 
+/// Scales an image down so that both sides have at most `side` pixels, and returns its pixels: red,
+/// green, blue and opacity, one byte each, not premultiplied, in sRGB, row by row from the top.
+///
+/// Of an animation, the first frame is used. The output has the format of the input.
+sanguine_status sanguine_pixels(
+    const void *bytes, size_t count, sanguine_format format, int32_t side, sanguine_bounds bounds,
+    const sanguine_stop *stop, sanguine_output *output);
+
 /// Frees the bytes of an output.
 void sanguine_free(sanguine_output *output);
 

@@ -51,10 +51,46 @@ struct BucketServerTests {
         }
     }
 
+    @Test(.requires(.s3Server)) func `a resumable upload ends as a file of the bucket`()
+        async throws
+    {
+        let setup = try await setup()
+        let film = SampleFile.mp4.bytes(filler: 2_500_000)
+        try await LiveServer.with(setup) { server in
+            let guest = try await server.guest()
+            let path = try await guest.begin(film.count)
+            let first = try await guest.patch(path, Array(film.prefix(1_500_000)), at: 0)
+            #expect(first["Upload-Offset"] == "1500000")
+            let rest = Array(film.dropFirst(1_500_000))
+            let id = try await guest.patch(path, rest, at: 1_500_000)["Sanguine-Blob"]
+            #expect(try await guest.upload(film).decode(BlobFacts.self).id == id)
+            #expect(try await guest.get("/v1/blobs/\(id ?? "")").status == 200)
+        }
+    }
+
     @Test(.requires(.s3Server)) func `a wrong bucket is reported at the start`() async throws {
         let reason = try await refusal(setup { $0.bucket = "no-such-bucket" })
         #expect(reason.contains("NoSuchBucket"))
         #expect(reason.contains("create the bucket 'no-such-bucket'"))
+    }
+
+    @Test(.requires(.s3Server)) func `an examination finds a usable bucket and wrong settings`()
+        async throws
+    {
+        let settings = try await setup().settings.blobs
+        guard case .usable(let bucket, let versioning)? = await BucketExamination(settings) else {
+            Issue.record("The bucket is not usable.")
+            return
+        }
+        #expect(try bucket.contains(#require(settings.s3.bucket)) && versioning == .off)
+        var wrong = settings
+        wrong.s3.secretKey = Secret("wrong")
+        guard case .unusable(let reason)? = await BucketExamination(wrong) else {
+            Issue.record("A wrong key was accepted.")
+            return
+        }
+        #expect(reason.contains("check 'blobs.s3.secretKey'"))
+        #expect(await BucketExamination(BlobSetting()) == nil)
     }
 
     @Test(.requires(.s3Server)) func `a wrong key is reported at the start`() async throws {

@@ -28,6 +28,11 @@ struct BlobRouteTests {
             let again = try await guest.upload(jpeg)
             #expect(again.status == 200)
             #expect(try again.decode(BlobFacts.self) == facts)
+            // A repetition has the placeholder as well, and so has a resumable upload.
+            #expect(facts.placeholder != nil)
+            let path = try await guest.begin(jpeg.count)
+            #expect(try await guest.patch(path, jpeg, at: 0).status == 204)
+            #expect(try await guest.get(path).decode(UploadStatus.self).file == facts)
             let film = try await guest.upload(SampleFile.mp4.bytes())
             #expect(film.status == 201)
             #expect(Set(try film.json.object.keys) == ["id", "size", "type"])

@@ -40,7 +40,7 @@ struct EndpointMatrixTests {
         "POST /v1/sessions/refresh", "GET /v1/attestation/challenge", "POST /v1/sessions",
         "POST /v1/accounts/password/reset", "POST /v1/accounts/password/reset/verify",
         "POST /v1/sessions/codes/redeem", "POST /v1/purchases/appStore/notifications",
-        "GET /v1/public/blobs/{id}",
+        "GET /v1/public/blobs/{id}", "OPTIONS /v1/uploads",
     ]
 
     /// The call that succeeds for an id that the account does not have, so that a retry does too.
@@ -71,6 +71,12 @@ struct EndpointMatrixTests {
         var all = headers
         let hasBody = !["GET", "DELETE"].contains(operation.method)
         if hasBody { all["Idempotency-Key"] = "matrix-\(UUID().uuidString)" }
+        if operation.path.hasPrefix("/v1/uploads/") {
+            all["Tus-Resumable"] = "1.0.0"
+            all["Upload-Offset"] = "0"
+            all["X-HTTP-Method-Override"] = "PATCH"
+            if hasBody { all["Content-Type"] = "application/offset+octet-stream" }
+        }
         return try await server.send(
             operation.method,
             operation.path(values),
@@ -237,6 +243,14 @@ struct EndpointMatrixTests {
             request.body = .bytes(ByteBuffer(bytes: SampleFile.jpeg.bytes()))
             let reply = try await owner.server.send(request)
             return ["id": try #require(try reply.json["id"]?.string)]
+        case "/v1/uploads/{id}":
+            let reply = try await owner.send(
+                "POST",
+                "/v1/uploads",
+                headers: ["Tus-Resumable": "1.0.0", "Upload-Length": "9"]
+            )
+            let path = try #require(reply["Location"])
+            return ["id": String(path.dropFirst("/v1/uploads/".count))]
         default: return nil
         }
     }

@@ -23,6 +23,7 @@ struct OpenAPITests {
         "/v1/accounts/guest", "/v1/accounts/identity", "/v1/sessions/refresh", "/v1/sessions/codes",
         "/v1/sessions/codes/redeem", "/v1/live/tickets", "/v1/sync/push",
         "/admin/session", "/v1/chat/completions", "/v1/embeddings", "/v1/blobs",
+        "/v1/uploads", "/v1/uploads/{id}",
         "/v1/accounts/upgrade", "/v1/accounts/verify", "/v1/accounts/password/reset",
         "/v1/accounts/password/reset/verify", "/v1/account/email", "/v1/account/email/verify",
         "/v1/sessions",

@@ -81,6 +81,28 @@ struct ServerImagesTests {
         #expect(bomb?.code == .bodyTooLarge && bomb?.detail.contains("6000 × 10000") == true)
     }
 
+    @Test func `an upload has a placeholder with the form of the upright image`() async throws {
+        let images = ServerImages(folder: nil)
+        let image = try await images.clean(
+            SampleFile.jpeg.bytes(width: 90, height: 60),
+            type: "image/jpeg",
+            for: row.account
+        )
+        let placeholder = try #require(image.placeholder)
+        #expect(image.height > image.width && placeholder.aspectRatio < 1)
+        #expect((17...29).contains(placeholder.bytes.count))
+        let again = try await images.clean(
+            image.bytes,
+            type: "image/jpeg",
+            for: row.account
+        )
+        // It is that of the stored image.
+        let difference =
+            try #require(again.placeholder).averageColor.red
+            - placeholder.averageColor.red
+        #expect(abs(difference) < 0.05)
+    }
+
     private static func refusal<Value>(
         _ body: () async throws(Problem) -> Value
     ) async -> Problem? {

@@ -320,7 +320,8 @@ struct MergeTests {
                 document(.purchase, "one", guest, #"{"account":"\#(guest.account)"}"#),
                 document(.purchase, "plan \(guest.account)", guest, #"{"p":{"a":1},"x":2}"#),
                 document(.purchase, "plan \(account.account)", account, #"{"p":{"b":1},"x":3}"#),
-                document(.verification, "code", guest, "{}")
+                document(.verification, "code", guest, "{}"),
+                document(.upload, "\(guest.account) 0", guest, "{}")
             )
             _ = try await world.authority.merge(guest, into: account.account)
             let query = DocumentQuery(.purchase, of: account.account, limit: 9)
@@ -330,6 +331,9 @@ struct MergeTests {
             #expect(bodies[0] == #"{"account":"\#(account.account)"}"#)
             #expect(bodies[1] == #"{"p":{"a":1,"b":1},"x":3}"#)
             #expect(try await world.storage.row(.document(.verification, id: "code")) == nil)
+            // An unfinished upload counts for the guest, and begins again.
+            let upload = Key.document(.upload, id: "\(guest.account) 0")
+            #expect(try await world.storage.row(upload) == nil)
         }
     }
 

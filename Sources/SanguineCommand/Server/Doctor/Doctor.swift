@@ -10,7 +10,8 @@ struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check a data folder and the machine, and suggest what to do.",
         discussion: """
-            Changes nothing, and works while the server is running and on a read-only mount. \
+            Changes nothing in the folder, and works while the server is running and on a \
+            read-only mount. If files are in a bucket, it writes an object there and deletes it. \
             Takes the flags of 'serve'. Exits 0 if a server can use the folder, and 1 otherwise.
             """
     )
@@ -60,7 +61,8 @@ struct Doctor: AsyncParsableCommand {
             descriptors: Descriptors.raiseLimit(),
             connections: limits.connections,
             upstream: settings.upstream.url == nil ? 0 : limits.functionCalls,
-            now: clock.now()
+            now: clock.now(),
+            bucket: await BucketExamination(settings.blobs, clock: clock)
         )
     }
 

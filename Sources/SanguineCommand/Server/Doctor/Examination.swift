@@ -42,6 +42,8 @@ struct Examination {
     /// The wanted number of connections to the upstream.
     var upstream: Int
     var now: Timestamp
+    /// The state of the bucket; `nil` if files are in the folder.
+    var bucket: BucketExamination?
 
     /// All findings, in a useful order of reading.
     var findings: [Finding] {
@@ -53,7 +55,41 @@ struct Examination {
         return [
             permissions, keyFile, databaseFile, pairing, integrity, ledger, audit, feeds, files,
             space, limits, clock, lock,
-        ]
+        ] + (bucket.map { [Self.finding(of: $0)] } ?? [])
+    }
+
+    private static func finding(of bucket: BucketExamination) -> Finding {
+        switch bucket {
+        case .unusable(let reason):
+            return Finding(
+                "bucket",
+                .failed,
+                "The bucket cannot be used: \(reason).",
+                remedy: "Do this, then run this command again."
+            )
+        case .usable(let bucket, .off):
+            return Finding(
+                "bucket",
+                .ok,
+                "\(bucket) accepts the keys, and can be listed, written, read and deleted from."
+            )
+        case .usable(let bucket, .on):
+            return Finding(
+                "bucket",
+                .warning,
+                "\(bucket) can be used, but keeps versions: deleted files stay, and take space.",
+                remedy: """
+                    Add a lifecycle rule that deletes noncurrent versions after the time for \
+                    which you want to restore them, or turn versioning off.
+                    """
+            )
+        case .usable(let bucket, .unknown(let reason)):
+            return Finding(
+                "bucket",
+                .ok,
+                "\(bucket) can be used; whether it keeps versions is unknown: \(reason)."
+            )
+        }
     }
 
     private var permissions: Finding {
