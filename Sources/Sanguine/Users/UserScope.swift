@@ -93,7 +93,8 @@ final class UserScope: Sendable {
         uses = QuotaUses(balance, services)
         mutations = RemoteMutationDriver(outbox, services, user: cacheScope, uses: uses)
         mutations.onAccountChange { carrier.changedAccount(at: $0) }
-        feed = UserFeed(records, server, pollInterval: configuration.recordPolling) {
+        let (polling, lists) = (configuration.recordPolling, carrier.publishedLists)
+        feed = UserFeed(records, server, pollInterval: polling, lists: lists) {
             [switches = services.switches] in switches.current.revision
         }
         functions = FunctionCaller(
@@ -256,14 +257,22 @@ final class UserScope: Sendable {
     }
 
     /// Follows the feed live if an observer needs it, the user is known and the feed can be live.
-    func follow() { if feed.canBeLive, hasUser { feed.activate() } }
+    func follow() {
+        guard feed.canBeLive, hasUser else { return }
+        feed.activate()
+        feed.followLists()
+    }
 
     /// Fetches observed values, without signing in a guest for it.
     private func resume(isActive: Bool) {
         let isLeft = outbox.file.isThere
         guard hasUser || isLeft else { return }
         if isLeft || isActive || !services.records.isEmpty { feed.activate() }
-        if services.queries.isObserved(anyOf: FeedCacheUpdater.keys) { follow() }
+        if services.queries.isObserved(anyOf: FeedCacheUpdater.keys)
+            || !services.queries.observedCollections.isEmpty
+        {
+            follow()
+        }
     }
 
     private var hasUser: Bool { authorizer.account != nil }
