@@ -1,4 +1,5 @@
 import SanguineModel
+import Synchronization
 import TestSupport
 import Testing
 
@@ -220,6 +221,23 @@ struct RecordReadersTests {
             try await authority.readableBlob(id, by: ben)
         }
         #expect(gone?.code == .notFound)
+    }
+
+    @Test func `a commit is reported to its readers, and to those that it removes`() async throws {
+        let social = try await MessageWorld()
+        let (ana, ben, eve) = (social.ana, social.ben, social.eve)
+        let reported = Mutex<[Set<Identifier>]>([])
+        social.world.authority.onLists { changed in
+            reported.withLock { $0.append(changed.readers["messages"] ?? []) }
+        }
+        try await social.send(1, to: ben.json, by: ana)
+        try await social.world.push(SetFields(MessageWorld.key(1), ["text": "Hello."]))
+        try await social.world.push(SetFields(MessageWorld.key(1), ["to": eve.json]))
+        try await social.world.push(DeleteRecord(MessageWorld.key(1)))
+        try await social.world.push(CreateRecord(.note("n"), [:]))
+        #expect(
+            reported.withLock { $0 } == [[ana, ben], [ana, ben], [ana, ben, eve], [ana, eve]]
+        )
     }
 
     @Test func `invalid readers and ids are refused`() async throws {
