@@ -1,4 +1,4 @@
-import SanguineModel
+package import SanguineModel
 import Synchronization
 
 /// The listeners for growing feeds.
