@@ -26,6 +26,7 @@ public final class Authority: Sendable {
     let cursors: CursorSeal
     let identityTokens: IdentityTokens
     let listeners = HeadListeners()
+    let listListeners = ListListeners()
     package let blobSweep = BlobSweep()
     let removals = RemovalTurns()
     let incompleteIndexes = IncompleteIndexes()
@@ -108,6 +109,14 @@ public final class Authority: Sendable {
         listeners.add(listener)
     }
 
+    /// Calls the closure after every commit that changes lists which other accounts than the owner
+    /// read.
+    ///
+    /// It runs like that of ``onHead(_:)``. A commit with an unknown outcome is not reported.
+    package func onLists(_ listener: @escaping @Sendable (ChangedLists) -> Void) {
+        listListeners.add(listener)
+    }
+
     /// Performs a command, and reports storage errors as problems.
     ///
     /// - Parameters:
@@ -124,15 +133,18 @@ public final class Authority: Sendable {
         guard !listeners.isEmpty || !sharedCollections.isEmpty else {
             return try await performed(command)
         }
-        let noted = try await performed(command.recordingHeads(sharedCollections))
-        committed(noted.heads, noted.collections)
+        let noted = try await performed(
+            command.recordingHeads(sharedCollections, settings.schema)
+        )
+        committed(noted.heads, noted.lists)
         return noted.outcome
     }
 
     /// Notifies lists and listeners of a commit, before it is acknowledged.
-    func committed(_ heads: [Identifier: Int64], _ collections: Set<String>) {
-        lists.committed(collections, by: heads.keys)
+    func committed(_ heads: [Identifier: Int64], _ changed: ChangedLists) {
+        lists.committed(changed.collections, by: heads.keys)
         listeners.notify(heads)
+        listListeners.notify(changed)
     }
 
     private func performed<Outcome>(_ command: Command<Outcome>) async throws(Problem) -> Outcome {

@@ -308,10 +308,13 @@ package struct MemoryAuthority: Sendable {
     @discardableResult
     private func perform<Outcome>(_ command: Command<Outcome>) throws(Problem) -> Outcome {
         let result: Result<OutcomeWithHeads<Outcome>, Problem>
-        let recording = command.recordingHeads(authority.sharedCollections)
+        let recording = command.recordingHeads(
+            authority.sharedCollections,
+            authority.settings.schema
+        )
         do { result = try storage.performNow(recording) } catch { throw Problem(error) }
         let noted = try result.get()
-        authority.committed(noted.heads, noted.collections)
+        authority.committed(noted.heads, noted.lists)
         return noted.outcome
     }
 

@@ -67,6 +67,8 @@ public enum WireLimits {
     /// The maximum number of an account's records in a collection that names followed authors for a
     /// timeline.
     public static let followedAuthors = 1_000
+    /// The maximum number of collections whose changes a live connection follows.
+    public static let followedLists = 16
     /// The maximum size of the text of a search, in bytes.
     public static let searchedBytes = 128
     /// The maximum number of operations that a balance request may ask about.

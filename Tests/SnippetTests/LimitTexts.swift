@@ -40,6 +40,7 @@ enum LimitTexts {
         ("WireLimits.defaultPage", count(WireLimits.defaultPage)),
         ("WireLimits.largestPage", count(WireLimits.largestPage)),
         ("WireLimits.countedItems", count(WireLimits.countedItems)),
+        ("WireLimits.followedLists", count(WireLimits.followedLists)),
         ("WireLimits.followedAuthors", count(WireLimits.followedAuthors)),
         ("WireLimits.searchedBytes", bytes(WireLimits.searchedBytes)),
         ("WireLimits.operationsAsked", count(WireLimits.operationsAsked)),
@@ -275,6 +276,7 @@ enum LimitTexts {
         ("LiveLimits.tickets", count(LiveLimits.tickets)),
         ("LiveLimits.ticketsPerAccount", count(LiveLimits.ticketsPerAccount)),
         ("LiveLimits.accountsWokenAtOnce", count(LiveLimits.accountsWokenAtOnce)),
+        ("LiveLimits.listNotes", time(LiveLimits.listNotes)),
         ("LiveLimits.switchesTime", time(LiveLimits.switchesTime)),
     ]
 

@@ -22,7 +22,8 @@ final class ObservationHooks: Sendable {
     /// Sets the hook for observed entries that are polled or follow the user's days.
     func onFollowed(_ hook: @escaping Followed) { hooks.withLock { $0.followed = hook } }
 
-    /// Sets the hook for the first observation of an entry that the feed carries.
+    /// Sets the hook for the first observation of an entry that the feed carries, or whose changes
+    /// it announces.
     func onCarried(_ hook: @escaping @Sendable () -> Void) {
         hooks.withLock { $0.carried = hook }
     }
@@ -37,7 +38,10 @@ final class ObservationHooks: Sendable {
     ///   - deliveries: The notifications for observers.
     func queueNotifications(_ entry: Entry, isNew: Bool, in deliveries: inout DeliveryQueue) {
         let isObserved = entry.state.isObserved
-        if isNew, isObserved, FeedCacheUpdater.keys.contains(entry.key) {
+        if isNew, isObserved,
+            FeedCacheUpdater.keys.contains(entry.key)
+                || !PublishedRecords.collections(of: entry.policy).isEmpty
+        {
             deliveries.append { [self] in hooks.withLock { $0.carried }?() }
         }
         guard isObserved || entry.reportedPolicy != nil else { return }

@@ -57,6 +57,16 @@ extension QueryCache {
         entries.guarded.withLock { !$0.table.observed.isDisjoint(with: keys) }
     }
 
+    /// The collections of the published records that are observed.
+    var observedCollections: Set<String> {
+        entries.guarded.withLock { guarded in
+            guarded.table.observed.reduce(into: []) { names, key in
+                guard let policy = guarded.table[key]?.policy else { return }
+                names.formUnion(PublishedRecords.collections(of: policy))
+            }
+        }
+    }
+
     /// Removes entries that may no longer be shown, in memory and on disk.
     func sweep() {
         let now = clock.now()

@@ -89,6 +89,17 @@ struct FeedConnectionState: Sendable {
         }
     }
 
+    /// Replaces the connection, or the attempt to make one, by one with other parameters.
+    mutating func restart() -> [Action] {
+        checked { state in
+            switch state.phase {
+            case .connecting(let number), .live(let number, _, _):
+                return [.cancel(number)] + state.connect()
+            case .down, .waiting: return []
+            }
+        }
+    }
+
     /// Ends the connection permanently.
     mutating func close() -> [Action] {
         checked { state in

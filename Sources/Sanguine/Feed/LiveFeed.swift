@@ -32,6 +32,10 @@ final class LiveFeed: Sendable {
         var config: (@Sendable () -> Int64)?
         /// Receives switches, which have no number of their own in the feed.
         var switches: @Sendable (RecordChange, Epoch?) -> Void = { _, _ in }
+        /// Returns the collections whose published records are shown.
+        var lists: @Sendable () -> Set<String> = { [] }
+        /// Receives the names of collections whose lists may have changed.
+        var listsChanged: @Sendable (Set<String>) -> Void = { _ in }
     }
 
     /// The parts of the client that a feed uses.
@@ -48,6 +52,10 @@ final class LiveFeed: Sendable {
         var tasks: [UInt64: Task<Void, Never>] = [:]
         var watchdog: Task<Void, Never>?
         var followings: [ObservationToken] = []
+        /// The collections whose changes the last connection asked for.
+        var lists: Set<String> = []
+        /// Those for which a connection was opened, so that a gap in it may hide changes.
+        var openedLists: Set<String> = []
         /// Actions that the handlers have not received yet, and whether a thread is delivering
         /// them.
         var undelivered: [FeedConnectionState.Action] = []
@@ -96,6 +104,20 @@ final class LiveFeed: Sendable {
     /// Connects now if a connection has waited for a pull to end.
     func pulled() {
         if handlers.position() != nil { apply { $0.pullEnded() } }
+    }
+
+    /// Connects again if collections are shown that the connection does not follow.
+    ///
+    /// Those that are no longer shown leave with the next connection.
+    func followLists() {
+        let shown = shownLists
+        guard !guarded.withLock({ $0.lists.isSuperset(of: shown) }) else { return }
+        apply { $0.restart() }
+    }
+
+    /// The collections to follow, at most ``WireLimits/followedLists``.
+    private var shownLists: Set<String> {
+        Set(handlers.lists().sorted().prefix(WireLimits.followedLists))
     }
 
     /// Ends the connection, after which nothing is delivered.
@@ -217,6 +239,11 @@ final class LiveFeed: Sendable {
         if let config = handlers.config {
             query.append(URLQueryItem(name: "config", value: "\(config())"))
         }
+        let lists = shownLists
+        guarded.withLock { $0.lists = lists }
+        if !lists.isEmpty {
+            query.append(URLQueryItem(name: "lists", value: lists.sorted().joined(separator: ",")))
+        }
         let request = try TransportRequest(
             base: call.server,
             path: "/v1/live",
@@ -228,6 +255,11 @@ final class LiveFeed: Sendable {
         defer { stream.cancel() }
         let now = uptime()
         apply { $0.opened(number, at: now) }
+        let missed = guarded.withLock { guarded in
+            defer { guarded.openedLists = lists }
+            return guarded.openedLists.intersection(lists)
+        }
+        if !missed.isEmpty { handlers.listsChanged(missed) }
         var parser = EventStreamParser(limit: FeedLimits.eventBytes)
         var batches = LiveBatches(after: place)
         while let bytes = try await next(of: stream) {
@@ -280,6 +312,9 @@ final class LiveFeed: Sendable {
             } catch {
                 return false
             }
+        case .event("list", let data, _):
+            let list = try WireCoding.decode(ChangedList.self, from: data)
+            handlers.listsChanged([list.collection])
         case .event("reset", _, _): return false
         case .resumeID(let id):
             guard batches.isContinued(at: id) else { return false }

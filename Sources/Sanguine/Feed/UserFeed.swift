@@ -64,6 +64,14 @@ struct FeedRequests: Sendable {
     }
 }
 
+/// The published lists of a user.
+struct PublishedLists: Sendable {
+    /// Returns the collections of those that are shown.
+    var shown: @Sendable () -> Set<String>
+    /// Receives the collections of those that may have changed on the server.
+    var changed: @Sendable (Set<String>) -> Void
+}
+
 /// A type that decodes the answer to a pull.
 protocol FeedPage: Sendable {
     static func decoded(from response: TransportResponse) throws(SanguineError) -> Self
@@ -127,6 +135,7 @@ final class UserFeed: Sendable {
     private let records: UserRecords
     private let environment: OutboxEnvironment
     private let requests: FeedRequests?
+    private let lists: PublishedLists?
     /// The interval between pulls in the foreground; `nil` for never.
     private let pollInterval: Duration?
     private let guarded = Mutex(Guarded())
@@ -136,8 +145,10 @@ final class UserFeed: Sendable {
         _ records: UserRecords,
         _ call: ServerCall?,
         pollInterval: Duration?,
+        lists: PublishedLists? = nil,
         config: (@Sendable () -> Int64)? = nil
     ) {
+        self.lists = lists
         self.records = records
         self.pollInterval = pollInterval
         environment = records.environment
@@ -461,6 +472,9 @@ final class UserFeed: Sendable {
     /// Whether there is a server, and a transport that supports live connections.
     var canBeLive: Bool { requests?.call.exchange.transport is any StreamingTransport }
 
+    /// Has the live connection follow the published lists that are shown.
+    func followLists() { guarded.withLock { $0.live }?.followLists() }
+
     /// Starts to follow the feed live.
     private func followLive() {
         guard let requests, canBeLive else { return }
@@ -491,7 +505,9 @@ final class UserFeed: Sendable {
                 pull: { [weak self] in _ = self?.pull() },
                 setLive: { [weak self] in self?.setLive($0) },
                 config: requests?.config,
-                switches: { [weak self] in self?.records.receive(switches: $0, of: $1) }
+                switches: { [weak self] in self?.records.receive(switches: $0, of: $1) },
+                lists: lists?.shown ?? { [] },
+                listsChanged: lists?.changed ?? { _ in }
             )
         )
     }

@@ -172,7 +172,15 @@ extension Policy {
 /// Requests of records that the server selects.
 enum PublishedRecords {
     /// The dependency of all values of a collection.
-    static func dependency(_ collection: String) -> String { "records:\(collection)" }
+    static func dependency(_ collection: String) -> String { "\(prefix)\(collection)" }
+
+    /// The collections on which a value depends.
+    static func collections(of policy: Policy) -> [String] {
+        policy.dependencies.filter { $0.hasPrefix(prefix) }
+            .map { String($0.dropFirst(prefix.count)) }
+    }
+
+    private static let prefix = "records:"
 
     /// A record in a response.
     struct Line: Decodable {

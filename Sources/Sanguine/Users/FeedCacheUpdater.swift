@@ -62,6 +62,14 @@ final class FeedCacheUpdater: Sendable {
         }
     }
 
+    /// The published lists that are shown, for the live connection.
+    var publishedLists: PublishedLists {
+        PublishedLists(
+            shown: { [weak queries] in queries?.observedCollections ?? [] },
+            changed: { [weak self] in self?.changed($0) }
+        )
+    }
+
     /// Whether lists that the server makes depend on the collection: those of all users' records,
     /// and timelines.
     private func isPublished(_ name: String) -> Bool {

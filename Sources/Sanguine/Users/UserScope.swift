@@ -57,8 +57,7 @@ final class UserScope: Sendable {
         authorizer: (any Authorizer)? = nil
     ) throws(StoreError) {
         let configuration = services.configuration
-        self.services = services
-        self.folder = folder
+        (self.services, self.folder) = (services, folder)
         store = try Self.store(services, folder)
         if let stored { SessionKeeper.write(stored, to: store, configuration.logger) }
         // Each user has a new folder, so a later folder means that a user has signed out before.
@@ -92,7 +91,8 @@ final class UserScope: Sendable {
         uses = QuotaUses(balance, services)
         mutations = RemoteMutationDriver(outbox, services, user: cacheScope, uses: uses)
         mutations.onAccountChange { [feedUpdater] in feedUpdater.changedAccount(at: $0) }
-        feed = UserFeed(records, server, pollInterval: configuration.recordPolling) {
+        let (polling, lists) = (configuration.recordPolling, feedUpdater.publishedLists)
+        feed = UserFeed(records, server, pollInterval: polling, lists: lists) {
             [switches = services.switches] in switches.current.revision
         }
         functions = FunctionCaller(
@@ -255,14 +255,22 @@ final class UserScope: Sendable {
     }
 
     /// Follows the feed live if an observer needs it, the user is known and the feed can be live.
-    func follow() { if feed.canBeLive, hasUser { feed.activate() } }
+    func follow() {
+        guard feed.canBeLive, hasUser else { return }
+        feed.activate()
+        feed.followLists()
+    }
 
     /// Fetches observed values, without signing in a guest for it.
     private func resume(isActive: Bool) {
         let isLeft = outbox.file.isThere
         guard hasUser || isLeft else { return }
         if isLeft || isActive || !services.records.isEmpty { feed.activate() }
-        if services.queries.isObserved(anyOf: FeedCacheUpdater.keys) { follow() }
+        if services.queries.isObserved(anyOf: FeedCacheUpdater.keys)
+            || !services.queries.observedCollections.isEmpty
+        {
+            follow()
+        }
     }
 
     private var hasUser: Bool { authorizer.account != nil }

@@ -36,6 +36,16 @@ package enum LiveEvents {
         return bytes
     }
 
+    /// Returns the events of collections whose lists have changed.
+    ///
+    /// They have no `id`: a reader that misses one requests its lists when it connects again.
+    package static func bytes(ofChangedLists names: [String]) -> [UInt8] {
+        names.flatMap { name in
+            let data = ResponseEncoder.encode(ChangedList(collection: name))
+            return Array("event: list\ndata: ".utf8) + data + Array("\n\n".utf8)
+        }
+    }
+
     private static func id(_ number: Int64, _ answer: PullAnswer) -> FeedMark {
         FeedMark(epoch: answer.epoch, number: number)
     }

@@ -88,6 +88,23 @@ extension Endpoints {
         try request.query.number("config")
     }
 
+    /// Returns the collections whose lists a live connection's reader shows.
+    ///
+    /// Names that are not declared are not refused, so that an app can be newer than its server.
+    ///
+    /// - Throws: `malformed_request` for too many, or for an invalid name.
+    package static func liveLists(_ request: any WireRequest) throws(Problem) -> Set<String> {
+        let names = request.query["lists"]?.split(separator: ",").map(String.init) ?? []
+        let limit = WireLimits.followedLists
+        guard names.count <= limit, names.allSatisfy({ RecordCollection.isValid(name: $0) }) else {
+            throw Problem(
+                .malformedRequest,
+                "Set 'lists' to at most \(limit) names of collections, or leave it out."
+            )
+        }
+        return Set(names)
+    }
+
     @Sendable
     private func list(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let query = try WireListQuery(request.query)

@@ -1,3 +1,12 @@
+/// A note in `GET /v1/live` that lists of a collection have changed: the data of an event `list`.
+public struct ChangedList: Hashable, Sendable, Codable {
+    /// The collection's name.
+    public var collection: String
+
+    /// Creates the event's data.
+    public init(collection: String) { self.collection = collection }
+}
+
 /// A change in `GET /v1/live`: the data of an event `change`.
 ///
 /// On the wire it consists of the members of ``change``, and `head`.

@@ -23,6 +23,7 @@ struct LiveRoutes: Sendable {
             epoch: place.epoch,
             config: try Endpoints.liveConfig(wire)
         )
+        let lists = try Endpoints.liveLists(wire)
         let pass =
             if let ticket = wire.query["ticket"] {
                 try await gate.admission.live(wire, try redeem(ticket, wire))
@@ -38,6 +39,7 @@ struct LiveRoutes: Sendable {
         let stream = try hub.admit(
             pass,
             at: position,
+            following: lists,
             on: context.channel,
             from: context.address
         )

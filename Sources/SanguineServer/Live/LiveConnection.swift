@@ -20,6 +20,9 @@ final class LiveConnection: Sendable {
     /// The state shared by the account's connections.
     let account: LiveAccount
 
+    /// Selects the connections that are notified of changed lists at the same check of the time.
+    let share = Int.random(in: 0..<3_600)
+
     private let guarded: Mutex<Guarded>
     private let channel: any Channel
     private let uptime: @Sendable () -> Duration
@@ -30,6 +33,8 @@ final class LiveConnection: Sendable {
         pass: AccessPass,
         account: LiveAccount,
         position: FeedPosition,
+        lists: Set<String> = [],
+        listsSeen: Int = 0,
         channel: any Channel,
         uptime: @escaping @Sendable () -> Duration,
         release: @escaping @Sendable () -> Void
@@ -39,7 +44,12 @@ final class LiveConnection: Sendable {
         self.channel = channel
         self.uptime = uptime
         self.release = release
-        let state = LiveConnectionState(position: position, now: uptime())
+        let state = LiveConnectionState(
+            position: position,
+            lists: lists,
+            listsSeen: listsSeen,
+            now: uptime()
+        )
         guarded = Mutex(Guarded(state: state))
     }
 
@@ -66,6 +76,14 @@ final class LiveConnection: Sendable {
 
     /// Wakes the connection because the account has new changes.
     func wake() { update { $0.wake() } }
+
+    /// Tells the reader that lists of a collection have changed, if it shows one.
+    func listChanged(_ name: String) { update { $0.listChanged(name) } }
+
+    /// Tells the reader of the changed lists that it shows.
+    func compareLists(_ changed: [String: Int], at check: Int) {
+        update { $0.compareLists(changed, at: check) }
+    }
 
     /// Ends the connection after its current step.
     func end(_ reason: LiveConnectionState.Ending) { update { $0.end(reason) } }

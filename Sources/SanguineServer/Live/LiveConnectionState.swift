@@ -15,6 +15,8 @@ struct LiveConnectionState: Sendable {
         case read
         /// Write a comment, so that both sides detect a lost connection.
         case ping
+        /// Write that lists of the collections have changed.
+        case lists([String])
         case end(Ending)
     }
 
@@ -34,14 +36,27 @@ struct LiveConnectionState: Sendable {
     /// The position of the reader.
     private(set) var position: FeedPosition
     private var hasNews = true
+    /// The collections whose lists the reader shows.
+    private let lists: Set<String>
+    /// The number of the last check of the time in which they were compared.
+    private var listsSeen: Int
+    /// Those of them whose change is not announced yet.
+    private var changedLists: Set<String> = []
     private var isResting = false
     private var lastWrite: Duration
     private var writingSince: Duration?
     private var pingDue = false
     private var ending: Ending?
 
-    init(position: FeedPosition, now: Duration) {
+    init(
+        position: FeedPosition,
+        lists: Set<String> = [],
+        listsSeen: Int = 0,
+        now: Duration
+    ) {
         self.position = position
+        self.lists = lists
+        self.listsSeen = listsSeen
         lastWrite = now
     }
 
@@ -52,6 +67,10 @@ struct LiveConnectionState: Sendable {
             hasNews = false
             return .read
         }
+        if !changedLists.isEmpty {
+            defer { changedLists = [] }
+            return .lists(changedLists.sorted())
+        }
         guard pingDue else { return nil }
         pingDue = false
         // A commit with an unknown outcome wakes no connection.
@@ -61,6 +80,23 @@ struct LiveConnectionState: Sendable {
 
     /// Records that the account has new changes.
     mutating func wake() { hasNews = true }
+
+    /// Records that lists of a collection have changed.
+    mutating func listChanged(_ name: String) {
+        if lists.contains(name) { changedLists.insert(name) }
+    }
+
+    /// Records the changes of lists since the last comparison.
+    ///
+    /// - Parameters:
+    ///   - changed: The collections, with the number of the check before which each has changed.
+    ///   - check: The number of this check.
+    mutating func compareLists(_ changed: [String: Int], at check: Int) {
+        for name in lists where changed[name].map({ $0 >= listsSeen }) ?? false {
+            changedLists.insert(name)
+        }
+        listsSeen = check
+    }
 
     /// Records the start of a write.
     mutating func beginWrite(at now: Duration) { writingSince = now }

@@ -18,6 +18,8 @@ import Synchronization
 /// 2. After ``stop()``, all connections end.
 /// 3. A change of the switches wakes the accounts one share after the other, so that their reads do
 ///    not delay those of commits. The order differs in each process.
+/// 4. A connection announces a changed list that everyone may read at one of the next checks of the
+///    time, and changed records that name its account as a reader at once.
 ///
 /// Mutable state: `guarded`, protected by its mutex. Bounded by the limit of connections.
 final class LiveHub: Sendable {
@@ -39,6 +41,10 @@ final class LiveHub: Sendable {
         var unwoken: [Identifier] = []
         /// The number of them that are woken at once.
         var share = 0
+        /// The number of checks of the time.
+        var checks = 0
+        /// The lists that have changed, with the number of checks before.
+        var changedLists: [String: Int] = [:]
         var isStopped = false
     }
 
@@ -90,6 +96,7 @@ final class LiveHub: Sendable {
     func admit(
         _ pass: AccessPass,
         at position: FeedPosition,
+        following lists: Set<String> = [],
         on channel: any Channel,
         from address: String
     ) throws(Problem) -> LiveStream {
@@ -100,18 +107,20 @@ final class LiveHub: Sendable {
         } catch {
             throw error == .account ? .tooManyOfAccount : .tooManyInAll
         }
-        let account = guarded.withLock { guarded -> LiveAccount? in
+        let entered = guarded.withLock { guarded -> (account: LiveAccount, checks: Int)? in
             if guarded.isStopped { return nil }
             var entry = guarded.accounts[id] ?? (LiveAccount(id, feed: feed), 0)
             entry.count += 1
             guarded.accounts[id] = entry
-            return entry.account
+            return (entry.account, guarded.checks)
         }
-        guard let account else { throw .tooManyInAll }
+        guard let (account, checks) = entered else { throw .tooManyInAll }
         let connection = LiveConnection(
             pass: pass,
             account: account,
             position: position,
+            lists: lists,
+            listsSeen: checks,
             channel: channel,
             uptime: uptime
         ) { [self] in
@@ -146,6 +155,7 @@ final class LiveHub: Sendable {
     /// Wakes and ends connections after changes of the authority's data.
     func follow(_ authority: Authority) {
         authority.onHead { [self] account, head in committed(account, head: head) }
+        authority.onLists { [self] in listsChanged($0) }
         authority.switches.onChange { [self] in switched() }
         authority.tokens.onEnd { [self] account in accessEnded(account) }
     }
@@ -153,6 +163,21 @@ final class LiveHub: Sendable {
     /// Wakes the connections of an account after a commit.
     func committed(_ account: Identifier, head: Int64) {
         guarded.withLock { $0.accounts[account]?.account }?.committed(head)
+    }
+
+    /// Records changed lists after a commit.
+    func listsChanged(_ changed: ChangedLists) {
+        let woken = guarded.withLock { guarded -> [(LiveAccount, String)] in
+            for name in changed.collections where changed.readers[name] == nil {
+                guarded.changedLists[name] = guarded.checks
+            }
+            return changed.readers.flatMap { name, accounts in
+                accounts.compactMap { id in guarded.accounts[id].map { ($0.account, name) } }
+            }
+        }
+        for (account, name) in woken {
+            for connection in account.connections { connection.listChanged(name) }
+        }
     }
 
     /// The number of accounts whose connections are woken later for a change of the switches.
@@ -191,23 +216,37 @@ final class LiveHub: Sendable {
         for connection in own?.connections ?? [] { endIfOver(connection, at: moment) }
     }
 
-    /// Checks the time, once a second: sends pings, ends expired connections and slow writes, and
-    /// wakes the next accounts after a change of the switches.
+    /// Checks the time, once a second: sends pings and notes of changed lists, ends expired
+    /// connections and slow writes, and wakes the next accounts after a change of the switches.
     func checkTime() {
         wakeShare()
-        let (accounts, isStopped) = guarded.withLock { guarded in
-            (guarded.accounts.values.map(\.account), guarded.isStopped)
+        let (accounts, isStopped, check, changed) = guarded.withLock { guarded in
+            guarded.checks += 1
+            return (
+                guarded.accounts.values.map(\.account), guarded.isStopped, guarded.checks,
+                guarded.changedLists
+            )
         }
+        let shares = shares(of: permits.count)
         let (now, moment) = (uptime(), clock.now())
         let timeout = isStopped ? LiveLimits.writeAtShutdown : limits.writeTimeout
         for connection in accounts.lazy.flatMap(\.connections) {
             endIfOver(connection, at: moment)
+            if (check + connection.share) % shares == 0 {
+                connection.compareLists(changed, at: check)
+            }
             connection.timePassed(
                 to: now,
                 pingInterval: limits.pingInterval,
                 writeTimeout: timeout
             )
         }
+    }
+
+    /// The number of shares in which connections announce changed lists, one each second.
+    private func shares(of connections: Int) -> Int {
+        let needed = (connections + limits.accountsWokenAtOnce - 1) / limits.accountsWokenAtOnce
+        return max(1, min(needed, LiveLimits.listNotes.secondsRoundedUp))
     }
 
     /// Ends all connections, and refuses new ones.

@@ -33,6 +33,12 @@ public enum LiveLimits {
     /// The number of accounts that a change of the switches wakes at once, and then each second,
     /// unless ``switchesTime`` requires more: 200.
     public static let accountsWokenAtOnce = 200
+    /// The longest time between two notes of a live connection that lists which everyone may read
+    /// have changed: 10 seconds.
+    ///
+    /// It is a second for each ``accountsWokenAtOnce`` connections, so that the requests that follow
+    /// a change are spread.
+    public static let listNotes = Duration.seconds(10)
     /// The time in which a change of the switches wakes all live connections: 10 seconds.
     public static let switchesTime = Duration.seconds(10)
 }

@@ -1,5 +1,6 @@
 import Hummingbird
 import NIOCore
+import SanguineAuthority
 import SanguineModel
 
 /// Writes the events of a live connection until it ends.
@@ -24,6 +25,9 @@ struct LiveStream: Sendable {
             switch await connection.nextStep() {
             case .read:
                 try await writeNews(of: account, to: &writer)
+            case .lists(let names):
+                let bytes = ByteBuffer(bytes: LiveEvents.bytes(ofChangedLists: names))
+                try await connection.writing { try await writer.write(bytes) }
             case .ping:
                 try await write(": ping\n\n", to: &writer)
             case .end(let ending):

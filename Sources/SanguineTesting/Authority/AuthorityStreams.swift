@@ -24,6 +24,8 @@ struct AuthorityStreams: Sendable {
         var horizon: Int64?
         /// The revision of the switches that the client has.
         var config: Int64?
+        /// The collections whose lists the client shows.
+        let lists: Set<String>
     }
 
     private var readers: [UInt64: Reader] = [:]
@@ -39,6 +41,7 @@ struct AuthorityStreams: Sendable {
         _ pass: AccessPass,
         at place: FeedMark,
         knowing config: Int64?,
+        following lists: Set<String>,
         _ memory: MemoryAuthority
     ) {
         readers[number] = Reader(
@@ -46,7 +49,8 @@ struct AuthorityStreams: Sendable {
             pass: pass,
             since: place.number,
             epoch: place.epoch,
-            config: config
+            config: config,
+            lists: lists
         )
         undelivered.append(Delivery(stream: stream, bytes: Data("retry: 2000\n\n".utf8)))
         advance(number, memory)
@@ -72,6 +76,20 @@ struct AuthorityStreams: Sendable {
     /// Enqueues changed switches for all connections.
     mutating func switched(_ memory: MemoryAuthority) {
         for number in readers.keys.sorted() { advance(number, memory) }
+    }
+
+    /// Enqueues notes of changed lists for the connections that show one.
+    mutating func listsChanged(_ changed: ChangedLists) {
+        for number in readers.keys.sorted() {
+            guard let reader = readers[number], let stream = reader.stream else { continue }
+            let account = reader.pass.identity.account
+            let names = changed.collections.intersection(reader.lists).filter { name in
+                changed.readers[name].map { $0.contains(account) } ?? true
+            }
+            guard !names.isEmpty else { continue }
+            let bytes = LiveEvents.bytes(ofChangedLists: names.sorted())
+            undelivered.append(Delivery(stream: stream, bytes: Data(bytes)))
+        }
     }
 
     mutating func sayAll(_ text: String) {

@@ -142,6 +142,7 @@ extension InMemoryAuthority {
         let wire = InMemoryRequest(request: request)
         let position = try Endpoints.livePosition(wire)
         let config = try Endpoints.liveConfig(wire)
+        let lists = try Endpoints.liveLists(wire)
         let pass = try await router.admission.live(wire)
         let requestID = requestID()
         let stream = state.withLock { state -> TransportStream? in
@@ -159,7 +160,15 @@ extension InMemoryAuthority {
                 ),
                 onCancel: { [weak self] in self?.state.withLock { $0.streams.remove(number) } }
             )
-            state.streams.add(number, stream, pass, at: position, knowing: config, memory)
+            state.streams.add(
+                number,
+                stream,
+                pass,
+                at: position,
+                knowing: config,
+                following: lists,
+                memory
+            )
             return stream
         }
         guard let stream else {
@@ -172,6 +181,12 @@ extension InMemoryAuthority {
     /// Delivers a committed change of an account to its live connections.
     func notifyReaders(of account: Identifier) {
         state.withLock { $0.streams.changed(account, memory) }
+        writeToStreams()
+    }
+
+    /// Delivers notes of changed lists to the live connections that show one.
+    func notifyReaders(ofLists changed: ChangedLists) {
+        state.withLock { $0.streams.listsChanged(changed) }
         writeToStreams()
     }
 

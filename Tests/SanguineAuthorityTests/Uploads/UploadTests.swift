@@ -19,7 +19,7 @@ struct UploadTests {
         #expect(simple.facts == facts && !simple.isNew)
         #expect(upload.offset == film.count && upload.pieces.isEmpty)
         // The pieces are gone, and the account pays for the file only.
-        #expect(try await world.stored() == [try UploadWorld.storedFilm()])
+        #expect(try await world.stored() == [try await UploadWorld.storedFilm()])
         #expect(try await world.takenBytes() == Int64(facts.size) + RecordRow.overheadBytes)
     }
 
@@ -39,7 +39,7 @@ struct UploadTests {
         let last = try await world.authority.upload(upload.id, of: world.world.account)
         #expect(last.offset == film.count - 1)
         let done = try await world.send(film.suffix(1), to: last)
-        #expect(try done.file?.id == UploadWorld.storedFilm().description)
+        #expect(done.file?.id == (try await UploadWorld.storedFilm().description))
     }
 
     @Test func `whole pieces survive a crash in the middle of a request`() async throws {
@@ -51,7 +51,7 @@ struct UploadTests {
         let known = try await world.authority.upload(upload.id, of: world.world.account)
         #expect(known.offset == UploadPiece.bytes)
         let done = try await world.send(film.dropFirst(known.offset), to: known)
-        #expect(try done.file?.id == UploadWorld.storedFilm().description)
+        #expect(done.file?.id == (try await UploadWorld.storedFilm().description))
     }
 
     @Test func `small requests do not leave more pieces than large ones`() async throws {

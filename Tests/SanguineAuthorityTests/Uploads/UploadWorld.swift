@@ -11,7 +11,10 @@ struct UploadWorld {
     static let film = SampleFile.mp4.bytes(filler: 5 * (UploadPiece.bytes / 2))
 
     /// The id of the video as it is stored.
-    static func storedFilm() throws(Problem) -> BlobID { BlobID(of: try BlobContent(film).bytes) }
+    static func storedFilm() async throws(Problem) -> BlobID {
+        let account = Identifier.numbered(1)
+        return BlobID(of: try await BlobContent(film, for: account, by: UnscaledImages()).bytes)
+    }
 
     init(_ change: (inout AuthoritySettings) -> Void = { _ in }) async throws {
         world = try await SyncWorld(change)

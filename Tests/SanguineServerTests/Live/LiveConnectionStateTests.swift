@@ -29,6 +29,28 @@ struct LiveConnectionStateTests {
         #expect(state.nextStep() == .read)
     }
 
+    @Test mutating func `changed lists are announced once, and only those that the reader shows`() {
+        state = LiveConnectionState(
+            position: FeedPosition(number: 3),
+            lists: ["posts", "likes"],
+            listsSeen: 5,
+            now: .zero
+        )
+        #expect(state.nextStep() == .read)
+        state.listChanged("profiles")
+        #expect(state.nextStep() == nil)
+        state.listChanged("posts")
+        state.listChanged("posts")
+        state.compareLists(["likes": 5, "profiles": 5], at: 6)
+        #expect(state.nextStep() == .lists(["likes", "posts"]))
+        #expect(state.nextStep() == nil)
+        // A change before the connection, and one that was announced.
+        state.compareLists(["posts": 4, "likes": 5], at: 7)
+        #expect(state.nextStep() == nil)
+        state.compareLists(["posts": 7], at: 8)
+        #expect(state.nextStep() == .lists(["posts"]))
+    }
+
     @Test mutating func `a wake during a read is not lost`() {
         #expect(state.nextStep() == .read)
         state.wake()

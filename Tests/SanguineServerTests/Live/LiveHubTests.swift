@@ -51,7 +51,8 @@ struct LiveHubTests {
         to hub: LiveHub,
         account: Identifier? = nil,
         session: Identifier = Identifier.new(),
-        after number: Int64 = 0
+        after number: Int64 = 0,
+        following lists: Set<String> = []
     ) throws -> LiveStream {
         let identity = Identity(account: account ?? self.account, session: session)
         let pass = AccessPass(identity: identity, expiresAt: wall.now() + .seconds(900))
@@ -59,6 +60,7 @@ struct LiveHubTests {
         return try hub.admit(
             pass,
             at: position,
+            following: lists,
             on: NIOAsyncTestingChannel(),
             from: identity.account.description
         )
@@ -171,6 +173,61 @@ struct LiveHubTests {
         for (task, _) in streams { try await task.finished() }
         hub.checkTime()
         #expect(hub.count == 0)
+    }
+
+    @Test func `a changed list is announced to the connections that show it, once for all changes`()
+        async throws
+    {
+        let hub = hub()
+        let (shown, text) = run(try admit(to: hub, following: ["posts"]))
+        let (other, silent) = run(try admit(to: hub, following: ["likes"]))
+        for text in [text, silent] { try await text.wait(for: "retry") }
+        for _ in 0..<3 { hub.listsChanged(ChangedLists(collections: ["posts"])) }
+        hub.checkTime()
+        try await text.wait(for: "event: list\ndata: {\"collection\":\"posts\"}\n\n")
+        hub.checkTime()
+        hub.listsChanged(ChangedLists(collections: ["likes"]))
+        hub.checkTime()
+        try await silent.wait(for: "event: list\ndata: {\"collection\":\"likes\"}\n\n")
+        hub.stop()
+        for task in [shown, other] { try await task.finished() }
+        #expect(text.text.split(separator: "event: list").count == 2)
+        #expect(!silent.text.contains("posts"))
+    }
+
+    @Test func `a record that names its readers is announced to them at once, and to no one else`()
+        async throws
+    {
+        let hub = hub()
+        let reader = Identifier.new()
+        let (shown, text) = run(try admit(to: hub, account: reader, following: ["messages"]))
+        let (other, silent) = run(try admit(to: hub, following: ["messages"]))
+        for text in [text, silent] { try await text.wait(for: "retry") }
+        hub.listsChanged(
+            ChangedLists(collections: ["messages"], readers: ["messages": [reader]])
+        )
+        try await text.wait(for: "event: list")
+        hub.checkTime()
+        hub.stop()
+        for task in [shown, other] { try await task.finished() }
+        #expect(!silent.text.contains("event: list"))
+    }
+
+    @Test func `many connections announce a changed list in shares, each within ten seconds`()
+        async throws
+    {
+        let hub = hub(total: 100, wokenAtOnce: 1)
+        let streams = try (0..<20).map { _ in
+            run(try admit(to: hub, account: Identifier.new(), following: ["posts"]))
+        }
+        for (_, text) in streams { try await text.wait(for: "retry") }
+        hub.listsChanged(ChangedLists(collections: ["posts"]))
+        for _ in 0..<10 { hub.checkTime() }
+        for (_, text) in streams { try await text.wait(for: "event: list") }
+        hub.stop()
+        for (task, _) in streams { try await task.finished() }
+        let counts = streams.map { $0.1.text.split(separator: "event: list").count - 1 }
+        #expect(counts == Array(repeating: 1, count: 20))
     }
 
     @Test func `many accounts are woken within the time for switches`() throws {

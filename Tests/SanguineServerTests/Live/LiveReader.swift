@@ -69,7 +69,11 @@ struct LiveReader {
 
 extension Guest {
     /// Creates notes, each in its own operation, and returns the head.
-    func createNotes(_ numbers: ClosedRange<Int>, text: String = "a") async throws -> Int64 {
+    func createNotes(
+        _ numbers: ClosedRange<Int>,
+        in collection: String = "notes",
+        text: String = "a"
+    ) async throws -> Int64 {
         let operations = numbers.map { number in
             PushedOperation(
                 id: Identifier.new(),
@@ -77,7 +81,7 @@ extension Guest {
                 lane: "notes",
                 mutator: "record.create",
                 arguments: [
-                    "collection": "notes",
+                    "collection": .string(collection),
                     "id": .string("n\(number)"),
                     "fields": ["text": .string(text)],
                 ]

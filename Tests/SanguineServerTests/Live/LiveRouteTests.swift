@@ -42,6 +42,29 @@ struct LiveRouteTests {
         }
     }
 
+    @Test func `a connection announces changed lists of the collections that it names`()
+        async throws
+    {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let writer = try await server.guest()
+            let headers = ["Authorization": "Bearer \(guest.session.accessToken)"]
+            var reader = try await LiveReader(server, "?lists=posts,unknown", headers: headers)
+            #expect(try await reader.next() == ["retry: 2000"])
+            _ = try await writer.createNotes(1...1, in: "posts")
+            var block = try await reader.next()
+            while block?.isEmpty == false, block?.first != "event: list" {
+                block = try await reader.next()
+            }
+            #expect(block == ["event: list", #"data: {"collection":"posts"}"#])
+            let many = (0...WireLimits.followedLists).map { "a\($0)" }.joined(separator: ",")
+            for lists in [many, "Posts"] {
+                let reply = try await guest.get("/v1/live?lists=\(lists)")
+                #expect(reply.status == 400)
+            }
+        }
+    }
+
     @Test func `a commit is delivered at once`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()

@@ -35,7 +35,9 @@ struct LiveFeedTests {
                     seen.position = batch.next
                 },
                 pull: { [seen] in seen.note("pull") },
-                setLive: { [seen] in seen.note($0 ? "live" : "polled") }
+                setLive: { [seen] in seen.note($0 ? "live" : "polled") },
+                lists: { [seen] in seen.lists },
+                listsChanged: { [seen] in seen.note("changed \($0.sorted())") }
             )
         )
     }
@@ -69,6 +71,32 @@ struct LiveFeedTests {
         stream.receive(Data(change(9, head: 9).utf8))
         try await seen.wait(for: "batch 7-9")
         #expect(seen.notes == ["live", "batch 7-9"])
+        feed.close()
+    }
+
+    @Test func `a connection names the shown collections, and is replaced to follow another one`()
+        async throws
+    {
+        let feed = feed()
+        seen.lists = ["posts"]
+        feed.start()
+        let stream = try await network.open()
+        #expect(network.queries == ["since=7&lists=posts"])
+        let note = "event: list\ndata: {\"collection\":\"posts\"}\n\n"
+        stream.receive(Data(note.utf8))
+        try await seen.wait(for: #"changed ["posts"]"#)
+        // A collection that is no longer shown needs no other connection.
+        seen.lists = []
+        feed.followLists()
+        seen.lists = ["posts", "likes"]
+        feed.followLists()
+        _ = try await network.open()
+        try await network.waitForCancelled(1)
+        #expect(network.requests.count == 2)
+        #expect(network.queries.last?.contains("likes") == true)
+        // The gap may have hidden a change of the list that was followed before.
+        try await seen.wait(for: #"changed ["posts"]"#, times: 2)
+        #expect(!seen.notes.contains("polled"))
         feed.close()
     }
 
@@ -209,10 +237,15 @@ private final class Seen: Sendable {
     private struct State {
         var position: Int64? = 7
         var notes: [String] = []
+        var lists: Set<String> = []
     }
 
     private let state = WatchedState(State())
 
+    var lists: Set<String> {
+        get { state.value.lists }
+        set { state.withLock { $0.lists = newValue } }
+    }
     var position: Int64? {
         get { state.value.position }
         set { state.withLock { $0.position = newValue } }

@@ -208,6 +208,27 @@ struct PublishedRecordsTests {
         #expect(lookups(fixture).count == 2)
     }
 
+    @Test func `a list that is shown is fetched again when another user changes it`() async throws {
+        let (fixture, client) = try fixture()
+        try await client.synchronize()
+        let all = ListQuery<Person>.published()
+        #expect(try await client.value(of: all).count == 3)
+        let updates = client.updates(of: all)
+        try await eventually("the live connection follows the collection") {
+            fixture.network.requests.contains { $0.url.query()?.contains("lists=profiles") == true }
+        }
+        let other = fixture.authority.addAccount()
+        // The connection may begin after the first of the changes.
+        var names = 0
+        try await eventually("the list has the new profile") {
+            names += 1
+            fixture.authority.set(Person(id: .of("dora"), name: "dora \(names)"), of: other)
+            return client.cached(all)?.count == 4
+        }
+        #expect(lookups(fixture).count > 1)
+        withExtendedLifetime(updates) {}
+    }
+
     @Test func `a timeline changes with the user's follows`() async throws {
         let (fixture, client) = try fixture()
         let authors = [fixture.authority.addAccount(), fixture.authority.addAccount()]
