@@ -32,10 +32,8 @@ final class LiveFeed: Sendable {
         var config: (@Sendable () -> Int64)?
         /// Receives switches, which have no number of their own in the feed.
         var switches: @Sendable (RecordChange, Epoch?) -> Void = { _, _ in }
-        /// Returns the collections whose published records are shown.
-        var lists: @Sendable () -> Set<String> = { [] }
-        /// Receives the names of collections whose lists may have changed.
-        var listsChanged: @Sendable (Set<String>) -> Void = { _ in }
+        /// The published lists; `nil` if there are none.
+        var lists: PublishedLists?
     }
 
     /// The parts of the client that a feed uses.
@@ -117,7 +115,7 @@ final class LiveFeed: Sendable {
 
     /// The collections to follow, at most ``WireLimits/followedLists``.
     private var shownLists: Set<String> {
-        Set(handlers.lists().sorted().prefix(WireLimits.followedLists))
+        Set((handlers.lists?.shown() ?? []).sorted().prefix(WireLimits.followedLists))
     }
 
     /// Ends the connection, after which nothing is delivered.
@@ -259,7 +257,7 @@ final class LiveFeed: Sendable {
             defer { guarded.openedLists = lists }
             return guarded.openedLists.intersection(lists)
         }
-        if !missed.isEmpty { handlers.listsChanged(missed) }
+        if !missed.isEmpty { handlers.lists?.changed(missed) }
         var parser = EventStreamParser(limit: FeedLimits.eventBytes)
         var batches = LiveBatches(after: place)
         while let bytes = try await next(of: stream) {
@@ -314,7 +312,7 @@ final class LiveFeed: Sendable {
             }
         case .event("list", let data, _):
             let list = try WireCoding.decode(ChangedList.self, from: data)
-            handlers.listsChanged([list.collection])
+            handlers.lists?.changed([list.collection])
         case .event("reset", _, _): return false
         case .resumeID(let id):
             guard batches.isContinued(at: id) else { return false }

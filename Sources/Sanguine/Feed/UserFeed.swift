@@ -506,8 +506,7 @@ final class UserFeed: Sendable {
                 setLive: { [weak self] in self?.setLive($0) },
                 config: requests?.config,
                 switches: { [weak self] in self?.records.receive(switches: $0, of: $1) },
-                lists: lists?.shown ?? { [] },
-                listsChanged: lists?.changed ?? { _ in }
+                lists: lists
             )
         )
     }

@@ -1,3 +1,4 @@
+import SanguineMedia
 import SanguineModel
 
 /// Stores the bytes of one request of a resumable upload.

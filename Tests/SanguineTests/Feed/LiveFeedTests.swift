@@ -36,8 +36,10 @@ struct LiveFeedTests {
                 },
                 pull: { [seen] in seen.note("pull") },
                 setLive: { [seen] in seen.note($0 ? "live" : "polled") },
-                lists: { [seen] in seen.lists },
-                listsChanged: { [seen] in seen.note("changed \($0.sorted())") }
+                lists: PublishedLists(
+                    shown: { [seen] in seen.lists },
+                    changed: { [seen] in seen.note("changed \($0.sorted())") }
+                )
             )
         )
     }
