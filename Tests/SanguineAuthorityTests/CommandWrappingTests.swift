@@ -16,6 +16,6 @@ struct CommandWrappingTests {
         #expect(command.audited(note, at: ManualClock.start).isLong)
         #expect(command.refusingDeleted.isLong)
         #expect(command.withoutEvents.isLong)
-        #expect(command.recordingHeads([]).isLong)
+        #expect(command.recordingHeads([], RecordSchema()).isLong)
     }
 }
