@@ -232,7 +232,8 @@ struct SettingsLoaderTests {
         "habits:\n    access: readers", "habits:\n    access: readers\n    readers: [a, b]",
         "habits:\n    timelines: [home by a in b.c]",
         "habits:\n    access: everyone\n    timelines: [home by a in b.c]",
-        "habits:\n    access: everyone\n    indexes: [createdAt]\n    timelines: [home of a in b.c]",
+        "habits:\n    access: everyone\n    indexes: [createdAt]\n"
+            + "    timelines: [home of a in b.c]",
     ])
     func `an invalid collection is refused`(text: String) async throws {
         #expect(try await !problems(yaml: "collections:\n  \(text)").isEmpty)

@@ -72,8 +72,9 @@ extension FeedTool {
             let name = screen.author(of: post)?[Profile.name] ?? "?"
             let picture = post.photo == nil ? "" : " [picture]"
             let heart = screen.likes.contains(post) ? "♥" : "♡"
+            let likes = screen.likes.count(of: post)
             return """
-                \(post.id) \(name): \(post.text)\(picture) \(heart) \(screen.likes.count(of: post)), \
+                \(post.id) \(name): \(post.text)\(picture) \(heart) \(likes), \
                 \(post.replies ?? 0) replies
                 """
         }

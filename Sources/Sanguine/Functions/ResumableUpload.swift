@@ -30,8 +30,8 @@ struct ResumableUpload: Sendable {
 
     /// Sends the file.
     ///
-    /// The attempts that failed are counted from the last byte that the server has stored, so a slow
-    /// network may interrupt a long upload as often as it likes.
+    /// The attempts that failed are counted from the last byte that the server has stored, so a
+    /// slow network may interrupt a long upload as often as it likes.
     ///
     /// - Throws: A problem of the server; `malformed_body` if the file has changed in the meantime;
     ///   ``SanguineError/cancelled``.

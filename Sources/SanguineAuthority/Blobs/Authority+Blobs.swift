@@ -158,8 +158,8 @@ extension Authority {
         return count
     }
 
-    /// The number of contents that a sweep removes at once, so that a bucket in a distant region does
-    /// not make it slow: 8.
+    /// The number of contents that a sweep removes at once, so that a bucket in a distant region
+    /// does not make it slow: 8.
     static let removalsAtOnce = 8
 
     /// Removes contents without an owner, all at once, except for pieces that an upload needs.

@@ -58,8 +58,8 @@ extension RecordCollection {
             throw Refusal(
                 .invalidContent,
                 """
-                Set '\(readers)' to the id of an account, or to a list of at most \(limit) of them, \
-                each once.
+                Set '\(readers)' to the id of an account, or to a list of at most \(limit) of \
+                them, each once.
                 """
             )
         }

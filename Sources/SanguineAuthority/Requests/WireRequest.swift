@@ -39,8 +39,8 @@ package protocol WireRequest: Sendable {
     /// - Parameters:
     ///   - limit: The maximum number of bytes.
     ///   - receive: Called with each part; the next one is read when it returns.
-    /// - Throws: `body_too_large`, `unsupported_media_type` for an encoded one, `malformed_body` for
-    ///   one that ends early, or the problem of `receive`.
+    /// - Throws: `body_too_large`, `unsupported_media_type` for an encoded one, `malformed_body`
+    ///   for one that ends early, or the problem of `receive`.
     func parts(
         upTo limit: Int,
         _ receive: ([UInt8]) async throws(Problem) -> Void

@@ -14,8 +14,8 @@
 /// ```
 ///
 /// Each account has its own timeline: the server reads the account's records of ``follows``, and
-/// merges the lists of the authors that they name. Nothing is written for followers when a record is
-/// created. A page costs one look-up in an index for each followed author and for each of its
+/// merges the lists of the authors that they name. Nothing is written for followers when a record
+/// is created. A page costs one look-up in an index for each followed author and for each of its
 /// records, so an account follows at most ``WireLimits/followedAuthors``.
 public struct RecordTimeline: Hashable, Sendable {
     /// The name of the timeline in requests, unique in its collection.

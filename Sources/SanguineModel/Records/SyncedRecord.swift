@@ -58,7 +58,8 @@ public struct RecordCollection: Hashable, Sendable {
     public let onMerge: MergeRule
     /// The member that the server sets to the id of the owner's account; `nil` for none.
     public let owner: String?
-    /// The member that names the accounts that may read a record, besides its owner; `nil` for none.
+    /// The member that names the accounts that may read a record, besides its owner; `nil` for
+    /// none.
     public let readers: String?
     /// Groups of members whose values occur together in one record only.
     public let unique: [[String]]
@@ -76,9 +77,9 @@ public struct RecordCollection: Hashable, Sendable {
     ///   - access: The accounts that may read the records. Default: only the owner.
     ///   - indexes: The members by whose values records can be looked up and ordered, at most 8.
     ///     With an index on `createdAt`, the moment is added to new records that lack it. If
-    ///     other accounts may read the records, the server sets this member to the moment at which it
-    ///     created the record, as text in RFC 3339, and ignores the client's value. Until then the
-    ///     client shows its own moment.
+    ///     other accounts may read the records, the server sets this member to the moment at which
+    ///     it created the record, as text in RFC 3339, and ignores the client's value. Until then
+    ///     the client shows its own moment.
     ///   - blobs: The members that name uploaded files, at most 8: an account that may read a
     ///     record may read these files. Default: none.
     ///   - owner: The member that the server sets to the id of the owner's account, whatever the
@@ -239,14 +240,14 @@ public struct RecordCollection: Hashable, Sendable {
             timelines.allSatisfy(\.isPlain)
         else {
             return """
-                Give the collection '\(name)' at most 8 timelines, each with its own name of 1 to 64 \
-                of a–z A–Z 0–9 _ -.
+                Give the collection '\(name)' at most 8 timelines, each with its own name of 1 \
+                to 64 of a–z A–Z 0–9 _ -.
                 """
         }
         guard timelines.isEmpty || (access == .everyone && isStamped) else {
             return """
-                Let everyone read the collection '\(name)', with an index on 'createdAt', or declare \
-                no timeline of it.
+                Let everyone read the collection '\(name)', with an index on 'createdAt', or \
+                declare no timeline of it.
                 """
         }
         return nil

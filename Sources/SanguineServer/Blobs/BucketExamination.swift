@@ -58,7 +58,8 @@ extension S3BlobStore {
         do throws(S3Failure) {
             switch try await versioningStatus() {
             case "Enabled": return .on
-            // A bucket without the setting has no status, and a suspended one keeps no new versions.
+            // A bucket without the setting has no status, and a suspended one keeps no new
+            // versions.
             case nil, "Suspended": return .off
             case .some: return .unknown("the answer has an unknown status")
             }

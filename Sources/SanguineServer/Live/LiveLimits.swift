@@ -36,8 +36,8 @@ public enum LiveLimits {
     /// The longest time between two notes of a live connection that lists which everyone may read
     /// have changed: 10 seconds.
     ///
-    /// It is a second for each ``accountsWokenAtOnce`` connections, so that the requests that follow
-    /// a change are spread.
+    /// It is a second for each ``accountsWokenAtOnce`` connections, so that the requests that
+    /// follow a change are spread.
     public static let listNotes = Duration.seconds(10)
     /// The time in which a change of the switches wakes all live connections: 10 seconds.
     public static let switchesTime = Duration.seconds(10)

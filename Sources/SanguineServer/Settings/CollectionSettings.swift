@@ -44,8 +44,8 @@ extension RecordCollection {
             case .owner: "the name of a member"
             case .readers:
                 """
-                the name of a member, with the access 'readers', an 'owner', an index on createdAt, \
-                and no 'search' or 'counts'
+                the name of a member, with the access 'readers', an 'owner', an index on \
+                createdAt, and no 'search' or 'counts'
                 """
             case .unique: "at most 8 groups of 1 to 4 members, such as post+author"
             case .search: "names, each once: at most 8 with the groups of 'unique'"
@@ -53,8 +53,8 @@ extension RecordCollection {
                 "at most 8 counts such as 'post in posts.likes', in a collection for everyone"
             case .timelines:
                 """
-                at most 8 such as 'home by author in follows.followed', of a collection for everyone \
-                with an index on createdAt
+                at most 8 such as 'home by author in follows.followed', of a collection for \
+                everyone with an index on createdAt
                 """
             case .onMerge: "newer, account, guest"
             }

@@ -94,7 +94,7 @@ struct ResumableUploadTests {
             return try await client.upload(film)
         }
         upload.withLock { $0 = task }
-        await #expect(throws: (any Error).self) { try await task.finished() }
+        await #expect(throws: SanguineError.cancelled) { try await task.finished() }
         network.reset()
         _ = try await client.upload(film)
         #expect(network.offsets.first.map { $0 >= 2 << 20 } == true)
