@@ -343,6 +343,7 @@ enum LimitTexts {
             ("AuthoritySettings.recordsPerAccount", count(settings.recordsPerAccount)),
             ("AuthoritySettings.bytesPerAccount", bytes(Int(settings.bytesPerAccount))),
             ("RecordRow.overheadBytes", bytes(Int(RecordRow.overheadBytes))),
+            ("AuthoritySettings.uploadsKept", time(settings.uploadsKept)),
             ("AuthoritySettings.tombstonesKept", time(settings.tombstonesKept)),
             ("AuthoritySettings.threadsPerAccount", count(settings.threadsPerAccount)),
             ("AuthoritySettings.messagesPerThread", count(settings.messagesPerThread)),

@@ -87,7 +87,7 @@ enum ErrorTable {
         .notFound: .gone,
         .methodNotAllowed: .defect,
         .operationInProgress: .waits,
-        .offsetMismatch: .retryable,
+        .offsetMismatch: .refused,
         .tusVersionUnsupported: .defect,
         .checksumMismatch: .retryable,
         .preconditionFailed: .refused,
@@ -123,7 +123,7 @@ enum ErrorTable {
     ]
 
     /// The classes of problems by HTTP status (RFC 9110, section 15; 425: RFC 8470; 429 and 511:
-    /// RFC 6585).
+    /// RFC 6585; 460: tus 1.0).
     static let statuses: [Int: ErrorClass] = [
         400: .defect,
         401: .needsSignIn,
@@ -135,6 +135,7 @@ enum ErrorTable {
         415: .defect,
         425: .retryable,
         429: .waits,
+        460: .retryable,
         500: .retryable,
         502: .retryable,
         503: .waits,

@@ -45,7 +45,9 @@ struct LiveRouteTests {
     @Test func `a connection announces changed lists of the collections that it names`()
         async throws
     {
-        try await LiveServer.with { server in
+        try await LiveServer.with {
+            $0.settings.collections = [RecordCollection("posts", access: .everyone)]
+        } _: { server in
             let guest = try await server.guest()
             let writer = try await server.guest()
             let headers = ["Authorization": "Bearer \(guest.session.accessToken)"]
