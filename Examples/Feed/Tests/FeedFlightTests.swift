@@ -158,10 +158,11 @@ struct FeedFlightTests {
             #expect(try await client.refresh(.feed()).count == 12)
             network.release()
             try await eventually("the visible picture") { await picture.phase == .ready }
-            try await eventually("the other ten pictures") {
-                network.recorded.requests.count {
-                    $0.isForFile() && !$0.url.path().hasSuffix(file)
-                } == 10
+            var others: [String] = []
+            try await eventually("the other ten pictures: \(others)") {
+                others = network.recorded.requests.filter { $0.isForFile() }.map(\.url.lastPathComponent)
+                    .filter { $0 != file }
+                return others.count == 10
             }
             let place = network.arrived.prefix { !$0.url.path().hasSuffix(file) }.count + 1
             let later = 10 - (place - 1)
