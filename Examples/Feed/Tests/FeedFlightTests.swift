@@ -136,23 +136,24 @@ struct FeedFlightTests {
             let network = GatedNetwork()
             let client = try world.client { $0.transport = network }
             let screen = try await world.screen(client)
-            var posts: [Post] = []
             for number in 0..<12 {
                 let photo = Drawing(UInt64(number), width: 40, height: 30).photo
-                posts.append(try await screen.publish("Picture \(number)", photo: photo))
+                try await screen.publish("Picture \(number)", photo: photo)
             }
             try await client.synchronize()
             await screen.refresh()
+            let posts = await screen.posts
+            #expect(posts.count == 12)
 
             network.hold { $0.isForFile() }
-            await MainActor.run { screen.appeared(posts[11]) }
+            await MainActor.run { screen.appeared(posts[0]) }
             // Two of the slots are for pictures in advance.
             try await network.waitForHeld(2)
-            let picture = await screen.picture(of: posts[0])
+            let picture = await screen.picture(of: posts[11])
             await picture.appear()
             try await network.waitForHeld(3)
             let third = try #require(network.arrived.dropFirst(2).first)
-            let file = try #require(posts[0].photo)
+            let file = try #require(posts[11].photo)
             #expect(third.url.path().hasSuffix(file))
             // Data does not wait for pictures.
             #expect(try await client.refresh(.feed()).count == 12)
@@ -160,8 +161,8 @@ struct FeedFlightTests {
             try await eventually("the visible picture") { await picture.phase == .ready }
             var others: [String] = []
             try await eventually("the other ten pictures: \(others)") {
-                others = network.recorded.requests.filter { $0.isForFile() }.map(\.url.lastPathComponent)
-                    .filter { $0 != file }
+                others = network.recorded.requests.filter { $0.isForFile() }
+                    .map(\.url.lastPathComponent).filter { $0 != file }
                 return others.count == 10
             }
             let place = network.arrived.prefix { !$0.url.path().hasSuffix(file) }.count + 1
