@@ -66,6 +66,8 @@ where Item.ID: Sendable {
     @ObservationIgnored private var span: PageSpan?
     @ObservationIgnored private var following: ObservationToken?
     @ObservationIgnored private var prefetching: Task<Void, Never>?
+    /// The last row that appeared while a page was being prefetched.
+    @ObservationIgnored private var appearedMeanwhile: Item.ID?
 
     init(_ source: ListSource<Item>, on services: ClientServices) {
         self.source = source
@@ -139,11 +141,19 @@ where Item.ID: Sendable {
     /// Near the list's end, this loads the next page ahead, unless its last load has failed. A row
     /// that was loaded before the last refresh is fetched again.
     public func itemAppeared(_ id: Item.ID) {
-        guard source.show(id), prefetching == nil else { return }
+        guard source.show(id) else { return }
+        guard prefetching == nil else { return appearedMeanwhile = id }
         prefetching = Task { [weak self, source] in
             try? await source.load(.next, priority: .prefetch)
-            self?.prefetching = nil
+            self?.prefetched()
         }
+    }
+
+    private func prefetched() {
+        prefetching = nil
+        guard let id = appearedMeanwhile else { return }
+        appearedMeanwhile = nil
+        itemAppeared(id)
     }
 
     private func load(_ load: ListLoad) async {
