@@ -57,9 +57,11 @@ public struct Images: Sendable {
         fitting size: ImageSize? = nil,
         priority: FetchPriority = .normal
     ) async throws(SanguineError) -> LoadedImage {
+        if let refusal = services.configuration.refusal { throw refusal }
         let newest = NewestImage()
         let order = RequestPriority(priority)
-        try await load(source, size, thumbnail: nil, order) { newest.set($0) }
+        // The caller gets one image, so a thumbnail would be of no use.
+        try await engine.load(request(source, size), thumbnail: nil, order) { newest.set($0) }
         guard let image = newest.image else { throw .cancelled }
         return image
     }
