@@ -99,14 +99,13 @@ struct ImageKeepingTests {
         for source in [own, open] { _ = try await client.images.image(source, fitting: size) }
         let disk = client.users.current.images.scope.disk
         disk.flush()
-        // A file of the server has a thumbnail too.
-        #expect(try files("users/1/\(ImageDisk.name)").count == 2)
+        #expect(try files("users/1/\(ImageDisk.name)").count == 1)
         await client.signOut(keeping: .nothing)
         #expect(client.images.cached(own, fitting: size) == nil)
         #expect(client.images.cached(open, fitting: size) != nil)
         #expect(try files("users/1/\(ImageDisk.name)").isEmpty)
         _ = try await client.images.image(own, fitting: size)
-        #expect(stage.requests("blobs") == 4 && stage.requests("open") == 1)
+        #expect(stage.requests("blobs") == 2 && stage.requests("open") == 1)
     }
 
     @Test func `an answer that arrives after a sign-out is dropped`() async throws {

@@ -73,6 +73,15 @@ struct ImageLoadingTests {
         #expect(images.map(\.isThumbnail) == [true, false])
     }
 
+    @Test func `a caller who gets one image requests no thumbnail, nor does a prefetch`()
+        async throws
+    {
+        let client = try stage.client().client
+        _ = try await client.images.image(.file(ImageStage.id(1)), fitting: size)
+        await client.images.prefetch([.file(ImageStage.id(2))], fitting: size).finished()
+        #expect(stage.requests("w=768") == 2 && stage.requests() == 2)
+    }
+
     @Test func `a late thumbnail does not replace the full image`() async throws {
         let client = try stage.client().client
         stage.network.hold()
