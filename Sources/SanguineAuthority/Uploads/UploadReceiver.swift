@@ -21,6 +21,7 @@ struct UploadReceiver {
     /// Reserves memory for the whole file; throws `overloaded`.
     private let reserve: (Int) throws(Problem) -> Void
 
+    private let request: Identifier
     /// The upload as it is stored.
     private(set) var upload: StoredUpload
     private var checksum: UploadChecksum?
@@ -46,6 +47,7 @@ struct UploadReceiver {
         self.upload = upload
         self.checksum = checksum
         self.authority = authority
+        request = Identifier(at: authority.clock.now())
         self.reserve = reserve
         self.confirm = confirm
         let whole = upload.wholePieces
@@ -119,8 +121,7 @@ struct UploadReceiver {
             await discard()
             throw .unknownType
         }
-        let line = UploadPiece(account: upload.account, upload: upload.id).line
-        let piece = line + buffer.prefix(count)
+        let piece = UploadPiece(of: upload, from: request).line + buffer.prefix(count)
         let id = try await WireBody.perform(piece.count, for: upload.account) {
             () throws(Problem) in
             BlobID(of: piece)
@@ -183,7 +184,8 @@ struct UploadReceiver {
         of number: Int,
         count: Int = UploadPiece.bytes
     ) async throws(Problem) -> [UInt8] {
-        let line = UploadPiece(account: upload.account, upload: upload.id).line
+        // The lines of all requests have the same length.
+        let line = UploadPiece(of: upload, from: request).line
         let ids = upload.pieceIDs
         if ids.indices.contains(number) {
             let bytes = try await authority.read { storage throws(StorageError) in

@@ -96,7 +96,7 @@ struct UploadSpaceTests {
         let world = try await UploadWorld()
         let upload = try await world.create()
         try await world.send(film.prefix(1_000), to: upload)
-        let line = UploadPiece(account: upload.account, upload: upload.id).line
+        let line = UploadPiece(of: upload, from: .numbered(1)).line
         let lost = line + [1, 2, 3]
         let id = BlobID(of: lost)
         try await world.world.storage.blobs.keep(lost, as: id, at: world.world.clock.now())
@@ -142,7 +142,7 @@ struct UploadSpaceTests {
     @Test func `a piece names its upload`() throws {
         let account = try #require(Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa"))
         let id = try #require(UploadID("15-\(account)"))
-        let piece = UploadPiece(account: account, upload: id)
+        let piece = UploadPiece(account: account, upload: id, request: account)
         #expect(piece.line.count <= UploadPiece.lineBytes)
         #expect(UploadPiece(beginningOf: piece.line + [0, 255]) == piece)
         #expect(UploadPiece(beginningOf: Array(piece.line.dropLast())) == nil)

@@ -93,6 +93,21 @@ struct UploadTests {
         #expect(sent.offset == part.count)
     }
 
+    @Test func `a repetition that is cut off leaves the bytes of the first request`() async throws {
+        let world = try await UploadWorld()
+        let upload = try await world.create()
+        let part = film.prefix(UploadPiece.bytes + 500)
+        let checksum = "sha256 " + Data(SHA256.hash(data: part)).base64EncodedString()
+        var first = try await world.receiver(upload, checksum: checksum)
+        var second = try await world.receiver(upload, checksum: checksum)
+        try await first.receive(Array(part))
+        try await second.receive(Array(part))
+        let sent = try await first.end()
+        await second.cut()
+        let done = try await world.send(film.dropFirst(part.count), to: sent)
+        #expect(done.file?.id == (try await UploadWorld.storedFilm().description))
+    }
+
     @Test(arguments: ["", "md5 AAAA", "sha1", "sha1 AAAA", "sha1 %", "sha256 AAAA"])
     func `a malformed checksum is refused`(text: String) async throws {
         let refused = await problem { () async throws(Problem) in _ = try UploadChecksum(text) }
