@@ -114,11 +114,7 @@ package struct VipsImages: Sendable {
         side: Int,
         for owner: LongWork.Owner
     ) async throws(ImageFailure) -> EncodedImage {
-        var facts = try await facts(of: file, as: format, for: owner)
-        facts.frames = 1
-        guard limits.allow(facts) else { throw .tooLarge(facts) }
-        let bytes = Self.memory(of: facts, format, isScaled: true)
-        return try await encode(file, facts, bytes, for: owner) { input, bounds, stop, output in
+        try await scale(file, format, for: owner) { input, bounds, stop, output in
             sanguine_thumbnail(
                 input.baseAddress,
                 input.count,
@@ -150,15 +146,7 @@ package struct VipsImages: Sendable {
         side: Int,
         for owner: LongWork.Owner
     ) async throws(ImageFailure) -> ImagePixels {
-        var facts = try await facts(of: file, as: format, for: owner)
-        facts.frames = 1
-        guard limits.allow(facts) else { throw .tooLarge(facts) }
-        let bytes = Self.memory(of: facts, format, isScaled: true)
-        let image = try await encode(file, facts, bytes, for: owner) {
-            input,
-            bounds,
-            stop,
-            output in
+        let image = try await scale(file, format, for: owner) { input, bounds, stop, output in
             sanguine_pixels(
                 input.baseAddress,
                 input.count,
@@ -195,6 +183,20 @@ package struct VipsImages: Sendable {
         @Sendable (
             UnsafeRawBufferPointer, sanguine_bounds, OpaquePointer, inout sanguine_output
         ) -> sanguine_status
+
+    /// Scales the first frame of an image.
+    private func scale(
+        _ file: [UInt8],
+        _ format: ImageFormat,
+        for owner: LongWork.Owner,
+        _ scaling: Encoding
+    ) async throws(ImageFailure) -> EncodedImage {
+        var facts = try await facts(of: file, as: format, for: owner)
+        facts.frames = 1
+        guard limits.allow(facts) else { throw .tooLarge(facts) }
+        let bytes = Self.memory(of: facts, format, isScaled: true)
+        return try await encode(file, facts, bytes, for: owner, scaling)
+    }
 
     private func encode(
         _ file: [UInt8],
