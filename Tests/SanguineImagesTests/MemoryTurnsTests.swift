@@ -34,7 +34,7 @@ struct MemoryTurnsTests {
         #expect(Set(order.value) == [1, 2] && turns.taken == 0)
     }
 
-    @Test func `work that needs more than all memory runs alone`() async throws {
+    @Test func `work that needs more than the limit runs when nothing else does`() async throws {
         let turns = MemoryTurns(limit: 100)
         let taken = try await turns.perform(1_000) { () async throws(ImageFailure) in turns.taken }
         #expect(taken == 100 && turns.taken == 0)

@@ -92,7 +92,7 @@ struct PublishedRecordsTests {
         }
     }
 
-    @Test func `lookups made at the same time are one request`() async throws {
+    @Test func `lookups made at the same time share a request`() async throws {
         let (fixture, client) = try fixture()
         let names = ["ana", "ben", "cleo", "nobody"]
         let tasks = names.map { name in
