@@ -24,7 +24,13 @@ POLICY = {
     "Statement": [
         {
             "Effect": "Allow",
-            "Action": ["s3:ListBucket", "s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
+            "Action": [
+                "s3:ListBucket",
+                "s3:GetBucketVersioning",
+                "s3:GetObject",
+                "s3:PutObject",
+                "s3:DeleteObject",
+            ],
             "Resource": "*",
         }
     ],
