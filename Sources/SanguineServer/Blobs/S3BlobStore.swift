@@ -153,12 +153,18 @@ final class S3BlobStore: BlobStore {
         try await delete(key)
     }
 
+    /// The names of a document with the state of versioning: that of Amazon, and that of moto.
+    private static let versioningNames = [
+        "VersioningConfiguration", "GetBucketVersioningResponse",
+    ]
+
     /// Returns the status of the bucket's versioning; `nil` if it was never set.
     func versioningStatus() async throws(S3Failure) -> String? {
         var message = S3Message(.versioning, "GET")
         message.query = [("versioning", "")]
         let isDocument: @Sendable (S3Reply) throws(S3Failure) -> Void = { reply throws(S3Failure) in
-            guard S3Document(reply.body)?.name == "VersioningConfiguration" else {
+            guard let name = S3Document(reply.body)?.name, Self.versioningNames.contains(name)
+            else {
                 throw .unreadable("it has no state of versioning")
             }
         }
