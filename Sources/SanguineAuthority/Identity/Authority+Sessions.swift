@@ -156,21 +156,40 @@ extension Authority {
         let device = try check(guest)
         guard let text = MoveCodeText.canonical(request.code) else { throw .moveCodeInvalid }
         let hash = MoveCodeText.hash(text, key: keys.refreshKey)
-        // The account and the device's earlier account are not known before. The command checks
-        // that neither has changed since.
-        let found = try await load(.moveCode, hash, device: device.id)
-        guard let code = found.code else { throw .moveCodeInvalid }
-        let commands = MoveCommands(identity: identity)
-        let redemption = try await perform(
-            commands.redeem(hash, of: code.account, device, from: found.device?.account)
-        )
-        if let left = redemption.left { tokens.end(left, of: left) }
-        let accounts = IdentityCommands.DeviceAccounts(own: code.account)
-        guard let outcome = try await open(device, code.account, of: accounts) else {
+        let account = try await redeem(hash, device)
+        let accounts = IdentityCommands.DeviceAccounts(own: account)
+        guard let outcome = try await open(device, account, of: accounts) else {
             throw .moveCodeInvalid
         }
         return outcome.signedIn
     }
+
+    /// Gives the device to the account of the code, and returns the account.
+    private func redeem(
+        _ hash: String,
+        _ device: IdentityCommands.Device
+    ) async throws(Problem) -> Identifier {
+        let commands = MoveCommands(identity: identity)
+        // The account and the device's earlier account are not known before. The device may become
+        // a new guest between the look-up and the command.
+        for _ in 0..<Self.redeemAttempts {
+            let found = try await load(.moveCode, hash, device: device.id)
+            guard let code = found.code else { throw .moveCodeInvalid }
+            let command = commands.redeem(
+                hash,
+                of: code.account,
+                device,
+                from: found.device?.account
+            )
+            guard let redemption = try await perform(command) else { continue }
+            if let left = redemption.left { tokens.end(left, of: left) }
+            return code.account
+        }
+        throw Problem(.overloaded, "Redeem the code again.", retryAfter: 1)
+    }
+
+    /// Each further attempt means that another request has changed the device.
+    private static let redeemAttempts = 8
 
     private func load(
         _ kind: DocumentKind,

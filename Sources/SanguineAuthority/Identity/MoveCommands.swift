@@ -129,13 +129,14 @@ struct MoveCommands: Sendable {
     ///   - account: The account of the code.
     ///   - device: The device.
     ///   - former: The account of the device, as found before; `nil` for a new device.
-    /// - Returns: The command.
+    /// - Returns: The command; `nil` as its result if the device was changed in the meantime, so that
+    ///   the caller looks again.
     func redeem(
         _ hash: String,
         of account: Identifier,
         _ device: IdentityCommands.Device,
         from former: Identifier?
-    ) -> Command<Redemption> {
+    ) -> Command<Redemption?> {
         var keys: [Key] = [.account(account), .device(device.id), OpenMoveCode.key(hash)]
         if let former, former != account {
             keys += [.account(former), .balance(former), .feed(former)]
@@ -153,7 +154,7 @@ struct MoveCommands: Sendable {
                 guard user == device.id, known?.account == account else { throw .moveCodeInvalid }
                 return Decision(Redemption(left: nil))
             }
-            guard known?.account == former else { throw .changedMeanwhile }
+            guard known?.account == former else { return Decision(nil) }
             code.usedBy = device.id
             let row = DeviceRow(
                 id: device.id,
@@ -211,14 +212,6 @@ extension Problem {
         Problem(
             .deviceSecretMismatch,
             "Send the secret of this device, or redeem the code with a new 'deviceId'."
-        )
-    }
-
-    fileprivate static var changedMeanwhile: Problem {
-        Problem(
-            .overloaded,
-            "The device was changed by another request. Redeem the code again.",
-            retryAfter: 1
         )
     }
 

@@ -1,5 +1,6 @@
 import Foundation
 import SanguineModel
+import Synchronization
 import TestSupport
 import Testing
 
@@ -49,6 +50,27 @@ struct LeftGuestTests {
         return (authority, stays, account)
     }
 
+    @Test func `a device that becomes a guest while it redeems a code joins the account`()
+        async throws
+    {
+        let storage = InterruptedStorage()
+        let authority = Authority(
+            storage: storage,
+            keys: SigningKeys(),
+            settings: AuthoritySettings(),
+            clock: ManualClock()
+        )
+        let owner = try await authority.guest(request(3)).signedIn
+        let device = request(1)
+        storage.interruptNextLook(at: device.deviceId) {
+            _ = try? await authority.guest(device)
+        }
+        let joined = try await redeem(1, owner, authority)
+        #expect(joined.account.id == owner.account.id)
+        #expect(storage.wasInterrupted)
+        #expect(try await authority.guest(device).signedIn.account.id == owner.account.id)
+    }
+
     @Test func `its other device signs in to the account`() async throws {
         let (authority, _, account) = try await left()
         let signedIn = try await authority.guest(request(2)).signedIn
@@ -92,5 +114,34 @@ struct LeftGuestTests {
         #expect(refusals.map { $0?.code } == [ProblemCode?](repeating: .notFound, count: 4))
         #expect(try await authority.balance(account).available == 100)
         #expect(try await authority.storage.verifyLedger().differences.isEmpty)
+    }
+}
+
+/// A storage that performs another request after a device was looked up.
+private final class InterruptedStorage: StorageDecorator {
+    private typealias Interruption = (key: Key, body: @Sendable () async -> Void)
+
+    let inner = MemoryStorage()
+    private let next = Mutex<Interruption?>(nil)
+    private let interruptions = Mutex(0)
+
+    var wasInterrupted: Bool { interruptions.withLock { $0 } == 1 }
+
+    func interruptNextLook(at device: String, _ body: @escaping @Sendable () async -> Void) {
+        next.withLock { $0 = (.device(device), body) }
+    }
+
+    func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
+        let loaded = try await inner.load(keys)
+        let body = next.withLock { next -> (@Sendable () async -> Void)? in
+            guard let interruption = next, keys.contains(interruption.key) else { return nil }
+            next = nil
+            return interruption.body
+        }
+        if let body {
+            interruptions.withLock { $0 += 1 }
+            await body()
+        }
+        return loaded
     }
 }
