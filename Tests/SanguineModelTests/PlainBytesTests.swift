@@ -1,3 +1,4 @@
+import SanguineTesting
 import TestSupport
 import Testing
 
@@ -33,6 +34,24 @@ struct PlainBytesTests {
             }
             #expect(found == [4, 10, 11, 22])
         }
+    }
+
+    @Test(arguments: [UInt64](1...20))
+    func `bytes are a string exactly if they are valid UTF-8`(seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        // The bytes of which sequences consist, whole and broken off.
+        let bytes: [UInt8] = [
+            0x00, 0x41, 0x7f, 0x80, 0x8f, 0x9f, 0xa0, 0xbf, 0xc0, 0xc2, 0xdf, 0xe0, 0xed, 0xef,
+            0xbd, 0xf0, 0xf4, 0xf5, 0xff,
+        ]
+        for _ in 0..<2_000 {
+            let count = Int.random(in: 0...8, using: &random)
+            let some = (0..<count).map { _ in bytes.randomElement(using: &random) ?? 0 }
+            let expected = String(validating: some, as: UTF8.self)
+            #expect(some.withUnsafeBufferPointer { $0.text() } == expected, "\(some)")
+        }
+        let replaced = Array("é\u{fffd}\u{1f600}".utf8)
+        #expect(replaced.withUnsafeBufferPointer { $0.text() } == "é\u{fffd}\u{1f600}")
     }
 
     @Test func `an empty string is plain ASCII`() {

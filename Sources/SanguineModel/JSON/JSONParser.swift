@@ -388,7 +388,7 @@ package struct JSONParser {
         while let byte = peek() {
             switch byte {
             case UInt8(ascii: "\""):
-                let text = String(validating: bytes[start..<index], as: UTF8.self)
+                let text = UnsafeBufferPointer(rebasing: bytes[start..<index]).text()
                 guard let text else { throw malformed }
                 index += 1
                 return text
@@ -412,7 +412,7 @@ package struct JSONParser {
             case UInt8(ascii: "\""):
                 text.append(contentsOf: bytes[run..<index])
                 index += 1
-                guard let text = String(validating: text, as: UTF8.self) else { throw malformed }
+                guard let text = text.withUnsafeBufferPointer({ $0.text() }) else { throw malformed }
                 return text
             case UInt8(ascii: "\\"):
                 text.append(contentsOf: bytes[run..<index])

@@ -20,6 +20,19 @@ extension UnsafeBufferPointer<UInt8> {
         return self[index...].allSatisfy { $0 < 0x80 }
     }
 
+    /// Returns the bytes as a string; `nil` if they are not valid UTF-8.
+    ///
+    /// `String(validating:as:)` spends most of its time on instantiating generic metadata.
+    func text() -> String? {
+        var text = String(decoding: self, as: UTF8.self)
+        if isASCII { return text }
+        // Decoding repairs invalid bytes, which changes them.
+        let isValid = text.withUTF8 { decoded in
+            decoded.count == count && decoded.elementsEqual(self)
+        }
+        return isValid ? text : nil
+    }
+
     private func word(at index: Int) -> UInt64? {
         guard index + 8 <= count, let baseAddress else { return nil }
         return UnsafeRawPointer(baseAddress).loadUnaligned(fromByteOffset: index, as: UInt64.self)
