@@ -33,6 +33,8 @@ extension OutboxEngine {
         let (shown, withdrawn) = try guarded.withLock {
             guarded throws(SanguineError) -> (Shown, [Shot]) in
             if let ending = guarded.ending { throw ending }
+            let given = row
+            var row = try resolveFiles(in: row, &guarded)
             if let needless = needless(for: superseding, row, guarded) {
                 return try supersede(needless, by: row, shot, &guarded, dryRun)
             }
@@ -40,10 +42,17 @@ extension OutboxEngine {
                 throw .outboxFull(limit: RecordLimits.operations)
             }
             let take = try dryRun(guarded.contents)
-            var row = row
             row.sequence = try store { try file.insert(row, at: row.id.moment) }
             guarded.receipts[row.sequence] = shot
-            return (admit(row, &guarded) { take($0, &$1, []) }, [])
+            let show = admit(row, &guarded) { take($0, &$1, []) }
+            guard !row.isSame(as: given) else { return (show, []) }
+            // It was applied with the id that its file had before the upload.
+            let showAgain = guarded.drivers[row.kind]?.rewritten(row, in: &guarded.contents)
+            let shown: Shown = {
+                show()
+                showAgain?()
+            }
+            return (shown, [])
         }
         show(shown)
         for shot in withdrawn { shot.resolve(.success(.withdrawn)) }
@@ -64,12 +73,13 @@ extension OutboxEngine {
                     .phase
             else { throw .problem(.notInTray) }
             try driver.checkRetry(old)
+            let resolved = try resolveFiles(in: old, isRetry: true, &guarded)
             var row = OutboxFile.Row(
                 id: problem.isPartlyDone ? old.id : fresh,
                 kind: old.kind,
-                lane: old.lane,
+                lane: resolved.lane,
                 name: old.name,
-                arguments: old.arguments,
+                arguments: resolved.arguments,
                 outcomeUnknown: problem.isPartlyDone
             )
             row.sequence = try store {
@@ -88,7 +98,7 @@ extension OutboxEngine {
     func discard(_ id: Identifier) throws(SanguineError) {
         _ = try takeOut(id) { item throws(SanguineError) in
             guard let item else { throw .problem(.notInTray) }
-            guard item.isRefused || item.isUnsent else { throw .problem(.outcomeUnknown) }
+            guard item.isRemovable else { throw .problem(.outcomeUnknown) }
             return true
         }
     }
@@ -116,10 +126,12 @@ extension OutboxEngine {
             guard try isMeant(row.flatMap { guarded.contents.state.outbox.items[$0.sequence] }),
                 let row, let driver = guarded.drivers[row.kind]
             else { return nil }
+            if row.kind == .upload, guarded.isNamed(row.lane) { throw .problem(.uploadIsNamed) }
             // On disk first: a removed operation must not return at the next launch.
             try store { try file.write([.removed([row.sequence])]) }
             let hide = driver.discard([row.sequence], from: &guarded.contents)
-            return (hide, guarded.forget([row.sequence]))
+            let receipts = guarded.forget([row.sequence])
+            return (hide, receipts + removeUnnamedFiles(of: [row], &guarded))
         }
         guard let (hide, receipts) = taken else { return false }
         show(hide)
@@ -196,11 +208,13 @@ extension OutboxEngine {
         // Works on a copy until the change is on disk: if that fails or the operation is refused,
         // nothing has changed.
         var contents = guarded.contents
+        let former = needless.sequences.compactMap { contents.rows[$0] }
         let hide = driver.discard(needless.sequences, from: &contents)
         if needless.isUndone {
             try store { try file.write([.removed(needless.sequences)]) }
             guarded.contents = contents
-            return (hide, guarded.forget(needless.sequences) + [shot])
+            let receipts = guarded.forget(needless.sequences) + [shot]
+            return (hide, receipts + removeUnnamedFiles(of: former, &guarded))
         }
         let take = try dryRun(contents)
         var row = row
@@ -208,9 +222,10 @@ extension OutboxEngine {
             try file.replace(needless.sequences, by: row, at: row.id.moment)
         }
         guarded.contents = contents
-        let withdrawn = guarded.forget(needless.sequences)
+        var withdrawn = guarded.forget(needless.sequences)
         guarded.receipts[row.sequence] = shot
         let show = admit(row, &guarded) { take($0, &$1, needless.sequences) }
+        withdrawn += removeUnnamedFiles(of: former, &guarded)
         let shown: Shown = {
             show()
             hide()
@@ -230,7 +245,7 @@ extension OutboxEngine {
         sendQueued()
     }
 
-    private func store<Value>(_ body: () throws -> Value) throws(SanguineError) -> Value {
+    func store<Value>(_ body: () throws -> Value) throws(SanguineError) -> Value {
         do {
             return try body()
         } catch is OutboxFile.UserChanged {
@@ -320,7 +335,7 @@ extension OutboxEngine.Guarded {
     }
 
     /// Forgets removed operations; returns the shots of callers that wait for their outcomes.
-    fileprivate mutating func forget(_ sequences: [Int64]) -> [OutboxEngine.Shot] {
+    mutating func forget(_ sequences: [Int64]) -> [OutboxEngine.Shot] {
         sequences.compactMap { sequence in
             (contents.rows[sequence], failures[sequence]) = (nil, nil)
             return receipts.removeValue(forKey: sequence)

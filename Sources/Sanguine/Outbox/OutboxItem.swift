@@ -11,6 +11,10 @@ extension OutboxState {
         case record = "mutator"
         /// A ``RemoteMutation``, sent to any backend.
         case remote = "mutation"
+        /// The upload of a file that is on this device, sent to the Sanguine server.
+        ///
+        /// Its lane is the local id of the file.
+        case upload = "upload"
     }
 
     /// The limits for sends of one kind.
@@ -146,6 +150,10 @@ extension OutboxState.Item {
 
     /// Whether it is being sent.
     var isBeingSent: Bool { if case .sending = phase { true } else { false } }
+
+    /// Whether it can be removed: it is refused or was never sent, or is an upload, of which an
+    /// attempt has no effect that anyone sees.
+    var isRemovable: Bool { isRefused || isUnsent || kind == .upload && phase == .queued }
 
     /// Whether it is queued and has certainly not reached the backend.
     package var isUnsent: Bool { phase == .queued && !outcomeUnknown }

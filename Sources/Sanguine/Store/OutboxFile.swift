@@ -50,6 +50,8 @@ final class OutboxFile: Sendable {
     /// The number of writes after which the log, by then a few MB, is copied to the file.
     private static let writesInLog = 512
 
+    /// The files of the user's uploads.
+    let staged: StagedFiles
     private let database = Mutex<DatabaseQueue?>(nil)
     private let writes = Mutex(0)
     private let isClosed = Mutex(false)
@@ -75,6 +77,7 @@ final class OutboxFile: Sendable {
     ) {
         self.fault = fault
         folder = place?.url
+        staged = StagedFiles(in: place?.url)
         folders = place?.folders
         self.floor = place?.firstSequence ?? floor
         self.isCompanion = isCompanion
@@ -200,12 +203,7 @@ final class OutboxFile: Sendable {
             for step in steps where fault?.loses(step) != true {
                 try Self.write(step, in: database)
             }
-            for row in rows {
-                try database.execute(
-                    sql: "UPDATE operation SET lane = ?, arguments = ? WHERE sequence = ?",
-                    arguments: [row.lane, row.arguments, row.sequence]
-                )
-            }
+            try Self.rewrite(rows, in: database)
         }
     }
 
@@ -256,7 +254,13 @@ final class OutboxFile: Sendable {
             )
         }
         guard !rows.isEmpty else { return }
+        // The files come first: the operations need them.
+        try staged.add(filesOf: other.staged)
+        let known = try other.storedFiles()
         try flushedTransaction { database in
+            for file in known {
+                try Self.write(local: file.temporary, real: file.real, in: database)
+            }
             for row in rows {
                 try database.execute(
                     sql: """
@@ -297,6 +301,58 @@ final class OutboxFile: Sendable {
         writes.withLock { $0 = 0 }
         try opened().writeWithoutTransaction(SQLiteFile.rewrite)
     }
+
+    // MARK: - Files
+
+    /// Returns the server's ids of files that were uploaded from this device, the oldest first.
+    func storedFiles() throws -> [(temporary: String, real: String)] {
+        try read { database in
+            try GRDB.Row.fetchAll(database, sql: "SELECT local, id FROM stored_file ORDER BY rowid")
+                .map { (temporary: $0["local"] as String, real: $0["id"] as String) }
+        }
+    }
+
+    /// Records that a file was uploaded: its upload is over, and operations name the server's id.
+    ///
+    /// Flushed to disk when it returns, because the file is removed next.
+    func store(
+        _ local: String,
+        as real: String,
+        _ steps: [OutboxState.Step],
+        rewriting rows: [Row]
+    ) throws {
+        try flushedTransaction { database in
+            for step in steps { try Self.write(step, in: database) }
+            try Self.rewrite(rows, in: database)
+            try Self.write(local: local, real: real, in: database)
+        }
+    }
+
+    /// Beyond ``RecordLimits/replacedIds``, the oldest ids are forgotten.
+    private static func write(local: String, real: String, in database: Database) throws {
+        try database.execute(
+            sql: "INSERT OR REPLACE INTO stored_file (local, id) VALUES (?, ?)",
+            arguments: [local, real]
+        )
+        try database.execute(
+            sql: """
+                DELETE FROM stored_file
+                WHERE rowid <= (SELECT max(rowid) FROM stored_file) - ?
+                """,
+            arguments: [RecordLimits.replacedIds]
+        )
+    }
+
+    private static func rewrite(_ rows: [Row], in database: Database) throws {
+        for row in rows {
+            try database.execute(
+                sql: "UPDATE operation SET lane = ?, arguments = ? WHERE sequence = ?",
+                arguments: [row.lane, row.arguments, row.sequence]
+            )
+        }
+    }
+
+    // MARK: - The log
 
     /// Copies the log to the file if the log is long.
     func checkpointLogIfLong() {
@@ -479,7 +535,7 @@ extension OutboxFile.Row {
         if phase == "queued" || phase == "sending", let number = row["head"] as Int64? {
             switch kind {
             case .record: deferredSince = Timestamp(millisecondsSince1970: number)
-            case .remote: foreignAnswers = Int(clamping: number)
+            case .remote, .upload: foreignAnswers = Int(clamping: number)
             }
         }
         switch phase {
