@@ -14,6 +14,9 @@ import SanguineModel
 ///    response, and a large file continues at its last part.
 /// 5. In one transaction, the upload is removed and the operations name the server's id.
 /// 6. The file is removed; otherwise by the next launch.
+///
+/// An upload that nothing names any more is cancelled while it is being sent. What the server has
+/// received by then is removed there, because no record names it.
 final class FileUploadDriver: OutboxDriver {
     /// The arguments of an upload.
     private struct Arguments: Codable {

@@ -231,6 +231,9 @@ public struct Outbox: Sendable {
 
     /// Withdraws an operation that has certainly not reached the backend, for example to undo it.
     ///
+    /// The upload of a file is cancelled with the last operation that names it, even if it has
+    /// begun.
+    ///
     /// When this method returns, the operation's effect and its row on disk are gone, and callers
     /// that wait for its outcome get ``Receipt/Outcome/withdrawn``. Later operations stay. Sending
     /// and withdrawing are decided under one lock: a withdrawn operation is never sent.

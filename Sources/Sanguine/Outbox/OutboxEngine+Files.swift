@@ -5,6 +5,19 @@ import Synchronization
 // MARK: - Local files
 
 extension OutboxEngine {
+    /// What is left to do, without a lock, after operations were removed.
+    struct Removed {
+        /// The callers that wait for their outcomes.
+        var shots: [Shot] = []
+        /// The uploads that were being sent.
+        var tasks: [Task<Void, Never>] = []
+
+        func end() {
+            for task in tasks { task.cancel() }
+            for shot in shots { shot.resolve(.success(.withdrawn)) }
+        }
+    }
+
     /// Prepares an operation that names local files: a file that was uploaded is named by the
     /// server's id, and a file whose upload has ended otherwise is queued again.
     ///
@@ -82,27 +95,35 @@ extension OutboxEngine {
         }
     }
 
-    /// Removes files that no operation names any more, and their uploads unless they are being
-    /// sent.
+    /// Removes files that no operation names any more, and cancels their uploads.
     ///
     /// - Parameters:
     ///   - rows: Operations that were removed.
     ///   - guarded: The contents.
-    /// - Returns: The shots of callers that wait for the uploads.
-    func removeUnnamedFiles(of rows: [OutboxFile.Row], _ guarded: inout Guarded) -> [Shot] {
-        var shots: [Shot] = []
-        for local in Set(rows.flatMap(\.localFiles)) where !guarded.isNamed(local) {
+    ///   - removed: Receives the uploads that were removed.
+    func removeUnnamedFiles(
+        of rows: [OutboxFile.Row],
+        _ guarded: inout Guarded,
+        _ removed: inout Removed
+    ) {
+        for local in Set(rows.flatMap(\.localFiles)) where !isNamed(local, guarded) {
             if let upload = guarded.upload(of: local) {
-                // An upload that is being sent removes its file at its end.
+                // If it stays on disk, the next launch uploads a file that nothing names.
                 guard guarded.contents.state.outbox.mayDiscard(upload.sequence),
                     (try? file.write([.removed([upload.sequence])])) != nil
                 else { continue }
+                removed.tasks += guarded.cancelSend(of: upload.sequence)
                 _ = guarded.contents.state.outbox.discard(upload.sequence)
-                shots += guarded.forget([upload.sequence])
+                removed.shots += guarded.forget([upload.sequence])
             }
             file.staged.remove(local)
         }
-        return shots
+    }
+
+    /// Whether an operation names a local file, in this process or on disk: one of another process
+    /// may not be loaded yet.
+    func isNamed(_ local: String, _ guarded: borrowing Guarded) -> Bool {
+        guarded.isNamed(local) || (try? file.isNamed(local)) != false
     }
 
     /// Returns the server's id of a local file that was uploaded; `nil` for any other file.
@@ -217,6 +238,16 @@ extension OutboxEngine.Guarded {
 
     /// Whether an operation names a local file.
     func isNamed(_ local: String) -> Bool { contents.rows.values.contains { $0.names(local) } }
+
+    /// Ends the send of an upload that is removed next; returns its task, to be cancelled without a
+    /// lock.
+    mutating func cancelSend(of sequence: Int64) -> [Task<Void, Never>] {
+        guard let item = contents.state.outbox.items[sequence], item.kind == .upload,
+            case .sending(let number) = item.phase
+        else { return [] }
+        uploads[sequence] = nil
+        return [sends.removeValue(forKey: number)?.task].compactMap(\.self)
+    }
 
     /// The queued operations that name a local file.
     fileprivate func unsentOperations(naming local: String) -> [Int64] {

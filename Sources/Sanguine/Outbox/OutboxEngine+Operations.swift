@@ -30,8 +30,8 @@ extension OutboxEngine {
         let lock = try store { try file.lockForCompanion() }
         defer { lock?.close() }
         let shot = Shot()
-        let (shown, withdrawn) = try guarded.withLock {
-            guarded throws(SanguineError) -> (Shown, [Shot]) in
+        let (shown, removed) = try guarded.withLock {
+            guarded throws(SanguineError) -> (Shown, Removed) in
             if let ending = guarded.ending { throw ending }
             let given = row
             var row = try resolveFiles(in: row, &guarded)
@@ -45,17 +45,17 @@ extension OutboxEngine {
             row.sequence = try store { try file.insert(row, at: row.id.moment) }
             guarded.receipts[row.sequence] = shot
             let show = admit(row, &guarded) { take($0, &$1, []) }
-            guard !row.isSame(as: given) else { return (show, []) }
+            guard !row.isSame(as: given) else { return (show, Removed()) }
             // It was applied with the id that its file had before the upload.
             let showAgain = guarded.drivers[row.kind]?.rewritten(row, in: &guarded.contents)
             let shown: Shown = {
                 show()
                 showAgain?()
             }
-            return (shown, [])
+            return (shown, Removed())
         }
         show(shown)
-        for shot in withdrawn { shot.resolve(.success(.withdrawn)) }
+        removed.end()
         return receipt(row.id, shot)
     }
 
@@ -103,11 +103,12 @@ extension OutboxEngine {
         }
     }
 
-    /// Withdraws an operation that has certainly not reached the backend.
+    /// Withdraws an operation that has certainly not reached the backend, or an upload that has not
+    /// succeeded.
     ///
     /// - Returns: Whether it was withdrawn.
     func withdraw(_ id: Identifier) throws(SanguineError) -> Bool {
-        try takeOut(id) { $0?.isUnsent == true }
+        try takeOut(id) { $0?.isUnsent == true || $0?.isOpenUpload == true }
     }
 
     /// - Parameters:
@@ -120,22 +121,25 @@ extension OutboxEngine {
         if isMeant: (OutboxState.Item?) throws(SanguineError) -> Bool
     ) throws(SanguineError) -> Bool {
         try openAll()
-        let taken = try guarded.withLock { guarded throws(SanguineError) -> (Shown, [Shot])? in
+        let taken = try guarded.withLock { guarded throws(SanguineError) -> (Shown, Removed)? in
             if let ending = guarded.ending { throw ending }
             let row = guarded.row(id)
             guard try isMeant(row.flatMap { guarded.contents.state.outbox.items[$0.sequence] }),
                 let row, let driver = guarded.drivers[row.kind]
             else { return nil }
-            if row.kind == .upload, guarded.isNamed(row.lane) { throw .problem(.uploadIsNamed) }
+            if row.kind == .upload, isNamed(row.lane, guarded) { throw .problem(.uploadIsNamed) }
             // On disk first: a removed operation must not return at the next launch.
             try store { try file.write([.removed([row.sequence])]) }
+            var removed = Removed()
+            removed.tasks += guarded.cancelSend(of: row.sequence)
             let hide = driver.discard([row.sequence], from: &guarded.contents)
-            let receipts = guarded.forget([row.sequence])
-            return (hide, receipts + removeUnnamedFiles(of: [row], &guarded))
+            removed.shots += guarded.forget([row.sequence])
+            removeUnnamedFiles(of: [row], &guarded, &removed)
+            return (hide, removed)
         }
-        guard let (hide, receipts) = taken else { return false }
+        guard let (hide, removed) = taken else { return false }
         show(hide)
-        for receipt in receipts { receipt.resolve(.success(.withdrawn)) }
+        removed.end()
         return true
     }
 
@@ -201,20 +205,22 @@ extension OutboxEngine {
         _ shot: Shot,
         _ guarded: inout Guarded,
         _ dryRun: (borrowing OutboxContents) throws(SanguineError) -> Admit
-    ) throws(SanguineError) -> (Shown, [Shot]) {
-        guard let driver = guarded.drivers[row.kind] else { return ({}, []) }
+    ) throws(SanguineError) -> (Shown, Removed) {
+        guard let driver = guarded.drivers[row.kind] else { return ({}, Removed()) }
         // The operation is refused as it would be if no other were queued.
         _ = try dryRun(guarded.contents)
         // Works on a copy until the change is on disk: if that fails or the operation is refused,
         // nothing has changed.
         var contents = guarded.contents
         let former = needless.sequences.compactMap { contents.rows[$0] }
+        var removed = Removed()
         let hide = driver.discard(needless.sequences, from: &contents)
         if needless.isUndone {
             try store { try file.write([.removed(needless.sequences)]) }
             guarded.contents = contents
-            let receipts = guarded.forget(needless.sequences) + [shot]
-            return (hide, receipts + removeUnnamedFiles(of: former, &guarded))
+            removed.shots = guarded.forget(needless.sequences) + [shot]
+            removeUnnamedFiles(of: former, &guarded, &removed)
+            return (hide, removed)
         }
         let take = try dryRun(contents)
         var row = row
@@ -222,15 +228,15 @@ extension OutboxEngine {
             try file.replace(needless.sequences, by: row, at: row.id.moment)
         }
         guarded.contents = contents
-        var withdrawn = guarded.forget(needless.sequences)
+        removed.shots = guarded.forget(needless.sequences)
         guarded.receipts[row.sequence] = shot
         let show = admit(row, &guarded) { take($0, &$1, needless.sequences) }
-        withdrawn += removeUnnamedFiles(of: former, &guarded)
+        removeUnnamedFiles(of: former, &guarded, &removed)
         let shown: Shown = {
             show()
             hide()
         }
-        return (shown, withdrawn)
+        return (shown, removed)
     }
 
     private func openAll() throws(SanguineError) {

@@ -158,7 +158,7 @@ package struct OutboxState: Sendable {
     /// Whether operations of a kind wait for a sign-in.
     package func mustSignIn(_ kind: Kind) -> Bool { pauses.contains(.signIn(kind)) }
 
-    /// Whether an operation is refused or was never sent, or is an upload that is not being sent.
+    /// Whether an operation is refused or was never sent, or is an upload that has not succeeded.
     package func mayDiscard(_ sequence: Int64) -> Bool { items[sequence]?.isRemovable ?? false }
 
     /// Returns the queued operations of a lane that have certainly not reached the backend, newest
@@ -192,12 +192,13 @@ package struct OutboxState: Sendable {
         }
     }
 
-    /// Removes an operation that is refused or was never sent.
+    /// Removes an operation that is refused or was never sent, or an upload with its send.
     ///
     /// - Returns: The steps to make durable; `nil` if it may have been applied.
     package mutating func discard(_ sequence: Int64) -> [Step]? {
         defer { checkInvariants() }
         guard mayDiscard(sequence), let item = items[sequence] else { return nil }
+        if case .sending(let number) = item.phase { sends[number] = nil }
         remove([sequence])
         // Its dependents inherit its dependencies.
         for (later, dependent) in items where dependent.dependencies.contains(sequence) {

@@ -30,7 +30,7 @@ extension SanguineClient {
     /// the operations that name it are refused with the same problem; ``Outbox/retry(_:)`` uploads
     /// it again, and ``Outbox/discard(_:)`` of the last of them removes the file. Without such
     /// operations, the upload itself is in the tray. An upload that operations name cannot be
-    /// withdrawn or discarded without them.
+    /// withdrawn or discarded without them, and is cancelled with the last of them.
     ///
     /// The file belongs to the current user: it is kept and removed with their operations.
     ///

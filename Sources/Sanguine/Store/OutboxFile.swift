@@ -312,6 +312,31 @@ final class OutboxFile: Sendable {
         }
     }
 
+    /// Returns the local files that operations of a kind name, and those that no others name.
+    private func files(
+        namedBy kind: Kind
+    ) throws -> (all: Set<String>, exclusive: Set<String>) {
+        var (all, others) = (Set<String>(), Set<String>())
+        for row in try rows() where row.kind != .upload {
+            let files = LocalFile.mentions(in: row.arguments).map(\.id)
+            if row.kind == kind { all.formUnion(files) } else { others.formUnion(files) }
+        }
+        return (all, all.subtracting(others))
+    }
+
+    /// Whether an operation on disk names a local file; an upload does not name its own.
+    func isNamed(_ local: String) throws -> Bool {
+        try read { database in
+            let sql = """
+                SELECT EXISTS (
+                    SELECT 1 FROM operation WHERE kind <> ? AND instr(arguments, ?) > 0
+                )
+                """
+            let arguments: StatementArguments = [Kind.upload.rawValue, Data(local.utf8)]
+            return try Bool.fetchOne(database, sql: sql, arguments: arguments) ?? false
+        }
+    }
+
     /// Records that a file was uploaded: its upload is over, and operations name the server's id.
     ///
     /// Flushed to disk when it returns, because the file is removed next.

@@ -95,9 +95,23 @@ struct LocalFileTests {
     @Test func `an upload can be discarded after a failed attempt`() throws {
         var outbox = Self.outbox()
         let upload = try Self.send(.upload, &outbox)
-        #expect(!outbox.mayDiscard(1))
         _ = outbox.fail(upload.number, .retry, wasSent: true)
         #expect(outbox.mayDiscard(1))
+    }
+
+    @Test func `an upload that is discarded while it is sent frees its place`() throws {
+        var outbox = Self.outbox()
+        outbox.add(.init(id: Self.id(5), sequence: 5, lane: Self.local(5), kind: .upload))
+        let upload = try Self.send(.upload, &outbox)
+        #expect(!outbox.canSend(.upload))
+        let steps = outbox.discard(1)
+        #expect(steps == [.removed([1])])
+        // Its answer arrives late.
+        let late = PushResult(id: Self.id(1), status: .applied, head: 0)
+        let effects = outbox.complete(upload.number, [late])
+        #expect(effects.isEmpty)
+        let next = try Self.send(.upload, &outbox)
+        #expect(next.sequences == [5])
     }
 
     // MARK: - Images
