@@ -184,6 +184,9 @@ public struct Outbox: Sendable {
     ///
     /// Call this if the app knows that they belong to this user.
     ///
+    /// Files that they name are uploaded as this user. Other files that wait for their upload stay
+    /// with the record mutations of the user who left them.
+    ///
     /// The operations are visible when this method returns, and are sent, or in the tray, as if the
     /// user had never left.
     ///

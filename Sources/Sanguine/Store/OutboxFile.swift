@@ -242,23 +242,29 @@ final class OutboxFile: Sendable {
     ///
     /// - Parameters:
     ///   - other: The file of an earlier stay.
-    ///   - kind: The kind of the operations. Default: both.
+    ///   - kind: The kind of the operations; uploads of files that they name are taken over too.
+    ///     Default: all.
     /// - Throws: A database's error; then nothing was taken over. Nothing throws after the commit,
     ///   because no operation may be taken over twice.
     func takeOver(_ other: OutboxFile, _ kind: Kind? = nil) throws {
+        let named = try kind.map { try other.files(namedBy: $0).all }
         let rows = try other.read { database in
             try GRDB.Row.fetchAll(
                 database,
-                sql: "SELECT \(Self.columns) FROM operation WHERE ? IS NULL OR kind = ?",
-                arguments: [kind?.rawValue, kind?.rawValue]
+                sql: "SELECT \(Self.columns) FROM operation WHERE ? IS NULL OR kind IN (?, ?)",
+                arguments: [kind?.rawValue, kind?.rawValue, Kind.upload.rawValue]
             )
+        }
+        .filter { row in
+            guard let named, row["kind"] as String == Kind.upload.rawValue else { return true }
+            return named.contains(row["lane"] as String)
         }
         guard !rows.isEmpty else { return }
         // The files come first: the operations need them.
-        try staged.add(filesOf: other.staged)
+        try staged.add(filesOf: other.staged, only: named)
         let known = try other.storedFiles()
         try flushedTransaction { database in
-            for file in known {
+            for file in known where named?.contains(file.temporary) != false {
                 try Self.write(local: file.temporary, real: file.real, in: database)
             }
             for row in rows {
@@ -278,15 +284,24 @@ final class OutboxFile: Sendable {
 
     /// Removes operations; ``rewrite()`` erases their traces.
     ///
-    /// - Parameter kind: The kind of the operations. Default: both.
+    /// - Parameter kind: The kind of the operations; uploads of files that only they name are
+    ///   removed too. Default: all.
     /// - Throws: The database's error; then nothing was removed.
     func remove(_ kind: Kind? = nil) throws {
+        let needless = try kind.map { try files(namedBy: $0).exclusive } ?? []
         try transaction { database in
             try database.execute(
                 sql: "DELETE FROM operation WHERE ? IS NULL OR kind = ?",
                 arguments: [kind?.rawValue, kind?.rawValue]
             )
+            for local in needless {
+                try database.execute(
+                    sql: "DELETE FROM operation WHERE kind = ? AND lane = ?",
+                    arguments: [Kind.upload.rawValue, local]
+                )
+            }
         }
+        for local in needless { staged.remove(local) }
     }
 
     /// Erases the traces of removed operations.

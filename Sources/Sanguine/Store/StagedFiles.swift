@@ -154,11 +154,14 @@ final class StagedFiles: Sendable {
 
     /// Adds the files of an earlier stay, which stay where they are as well.
     ///
+    /// - Parameters:
+    ///   - other: The files of the earlier stay.
+    ///   - ids: The files to add. Default: all.
     /// - Throws: The system's error.
-    func add(filesOf other: StagedFiles) throws {
+    func add(filesOf other: StagedFiles, only ids: Set<String>? = nil) throws {
         let files = other.state.withLock { state in (other.sizes(&state), state.memory) }
         let known = state.withLock { sizes(&$0) }
-        for (id, size) in files.0 where known[id] == nil {
+        for (id, size) in files.0 where known[id] == nil && ids?.contains(id) != false {
             if let folder, let source = other.folder {
                 try SQLiteFile.makePrivateFolder(folder)
                 let url = folder.appending(path: id)
