@@ -138,16 +138,33 @@ final class FileUploadDriver: OutboxDriver {
         // Operations that name the file must be known when it is uploaded. If they cannot be read
         // now, they name the server's id as soon as they can.
         try? outbox.open(.record)
-        guard let body = files.body(of: local, type: Self.mediaType(of: row)) else {
+        guard let body = try files.body(of: local, type: Self.mediaType(of: row)) else {
             throw .problem(.localFileIsGone)
         }
         let report = UploadReport { [weak outbox] progress in
             outbox?.progressed(row.sequence, progress)
         }
-        let facts = try await functions.upload(body, report)
+        let facts = try await upload(body, report)
         // Before an operation names the server's id, so that no view has to load the image.
         images.uploaded(local, as: facts.id, files.data(of: local))
         outbox.fileStored(departure, local, as: facts.id)
+    }
+
+    private func upload(
+        _ body: RequestBody,
+        _ report: UploadReport
+    ) async throws(SanguineError) -> BlobFacts {
+        let account = functions.call.authorizer.account
+        do throws(SanguineError) {
+            return try await functions.upload(body, report)
+        } catch {
+            // A guest that was merged meanwhile no longer exists: the file is sent again as the
+            // account.
+            if error.asProblem != nil, let account, functions.call.authorizer.account != account {
+                throw .transport(.interrupted("the guest was merged into another account"))
+            }
+            throw error
+        }
     }
 
     func verdict(on error: SanguineError, of departure: OutboxSend) -> OutboxVerdict {

@@ -47,13 +47,18 @@ final class StagedFiles: Sendable {
     func contains(_ id: String) -> Bool { state.withLock { sizes(&$0)[id] != nil } }
 
     /// Returns the content of a file; `nil` if it is gone.
-    func body(of id: String, type: String) -> RequestBody? {
+    ///
+    /// - Throws: ``SanguineError/store(_:)`` if it is there and cannot be read now, such as before
+    ///   the device is unlocked.
+    func body(of id: String, type: String) throws(SanguineError) -> RequestBody? {
         guard contains(id) else { return nil }
         guard let folder else {
             return state.withLock { $0.memory[id] }.map { .data($0, type: type) }
         }
         let url = folder.appending(path: id)
-        return url.readableFileSize == nil ? nil : .file(url, type: type)
+        if url.readableFileSize != nil { return .file(url, type: type) }
+        guard FileManager.default.fileExists(atPath: url.path) else { return nil }
+        throw .store(.readFailed("a file to be uploaded is not readable"))
     }
 
     /// Returns the bytes of a file; `nil` if it is gone or larger than an image may be.
@@ -133,6 +138,9 @@ final class StagedFiles: Sendable {
                 let whole = content
                 return state.withLock { $0.memory[id] = whole }
             }
+            // The folder of a user who has left must not appear again.
+            guard FileManager.default.fileExists(atPath: folder.deletingLastPathComponent().path)
+            else { throw CocoaError(.fileNoSuchFile) }
             try SQLiteFile.makePrivateFolder(folder)
             let draft = folder.appending(path: id + Self.draftSuffix)
             defer { try? FileManager.default.removeItem(at: draft) }
@@ -199,6 +207,10 @@ final class StagedFiles: Sendable {
         if let sizes = state.sizes { return sizes }
         var sizes: [String: Int64] = [:]
         let names = folder.flatMap { try? FileManager.default.contentsOfDirectory(atPath: $0.path) }
+        // A folder that cannot be read now is read again.
+        if names == nil, let folder, FileManager.default.fileExists(atPath: folder.path) {
+            return sizes
+        }
         for name in names ?? [] {
             guard let url = folder?.appending(path: name) else { continue }
             if LocalFile.isValid(name) {
