@@ -27,6 +27,21 @@ struct AddPhoto: RecordMutation {
     }
 }
 
+/// Removes a photo, and takes back an addition that was not sent if it is an undo.
+struct RemovePhoto: RecordMutation, Superseding {
+    static let name = "gallery.remove"
+    let id: RecordID
+    var isUndo = false
+
+    var lane: String { "main" }
+
+    func apply(to records: inout Records) throws { records.delete(GalleryPhoto.self, id) }
+
+    func supersedes(_ earlier: any Mutation) -> Supersession? {
+        isUndo && (earlier as? AddPhoto)?.id == id ? .undoes : nil
+    }
+}
+
 /// Shares a photo with another backend.
 struct SharePhoto: RemoteMutation {
     static let name = "gallery.share"
@@ -43,7 +58,7 @@ struct SharePhoto: RemoteMutation {
 extension RecordSchema {
     static let gallery = RecordSchema(
         collections: [GalleryPhoto.collection],
-        mutations: [AddPhoto.self]
+        mutations: [AddPhoto.self, RemovePhoto.self]
     )
 }
 
@@ -64,7 +79,7 @@ final class GalleryStage: Sendable {
 
     let authority: InMemoryAuthority
     let network: ScriptedTransport
-    let authorizer = TestAuthorizer()
+    let authorizer: TestAuthorizer
     let connectivity = ManualConnectivity()
     let delay = ManualClock()
     let folder = TemporaryFolder()
@@ -72,7 +87,10 @@ final class GalleryStage: Sendable {
     private let launches = Mutex<UInt64>(0)
     private let fate: WatchedState<@Sendable (TransportRequest) -> Fate>
 
-    init() {
+    /// - Parameter account: The account of the first user; `nil` if it is not known. Default: one
+    ///   that the server knows.
+    init(account: Identifier? = TestAuthorizer.account) {
+        authorizer = TestAuthorizer(account: account)
         let wall = ManualWallClock()
         let authority = InMemoryAuthority(schema: .gallery, clock: wall)
         let accounts = [authority.user, authority.addAccount(), authority.addAccount()]
@@ -124,6 +142,19 @@ final class GalleryStage: Sendable {
     /// A picture; each number has another content.
     static func photo(_ number: Int = 0) -> RequestBody {
         .data(Data(SampleFile.png.bytes(filler: 100 + number)), type: "image/png")
+    }
+
+    /// The bodies of the requests to the other backend.
+    var shared: [String] {
+        network.requests.filter { $0.url.host() == SharePhoto.host }
+            .map { String(decoding: $0.body ?? Data(), as: UTF8.self) }
+    }
+
+    /// Returns when an upload is held by the network.
+    func waitForHeldUpload() async throws {
+        try await eventually("a held upload") {
+            network.held.contains { $0.url.path() == Self.uploadPath }
+        }
     }
 
     /// The names of the files of all users that wait for their upload.

@@ -109,9 +109,7 @@ struct QueuedUploadTests {
         stage.connectivity.connect()
         #expect(try await receipt.outcome == .applied)
         let photo = try #require(client.fileID(of: upload.id))
-        let shared = stage.network.requests.filter { $0.url.host() == SharePhoto.host }
-        let bodies = shared.map { String(decoding: $0.body ?? Data(), as: UTF8.self) }
-        #expect(bodies == [#"{"photo":"\#(photo)"}"#])
+        #expect(stage.shared == [#"{"photo":"\#(photo)"}"#])
     }
 
     @Test func `the app may remove its file when the upload is queued`() async throws {
@@ -264,7 +262,7 @@ struct QueuedUploadTests {
     }
 
     @Test func `the files that wait are limited`() async throws {
-        stage.connectivity.disconnect()
+        try SQLiteFile.makePrivateFolder(stage.folder.url)
         let files = StagedFiles(in: stage.folder.url)
         for number in 0..<ClientLimits.stagedFiles {
             let id = Identifier(at: Timestamp(millisecondsSince1970: Int64(number)))
