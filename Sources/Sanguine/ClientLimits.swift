@@ -72,6 +72,12 @@ public enum ClientLimits {
     public static let resumableUploadBytes: Int64 = 4 << 20
     /// The size in bytes of such a part, which is held in memory: 2 MiB.
     public static let uploadPartBytes = 2 << 20
+    /// The number of files of one user that can wait in the outbox for their upload: 200.
+    public static let stagedFiles = 200
+    /// The size in bytes of all these files together: 512 MiB.
+    ///
+    /// They are copied to the app's folder, so the app may remove its own.
+    public static let stagedBytes: Int64 = 512 << 20
     /// The timeout of one request with a ``RequestBody`` while bytes are being sent: 6 hours.
     ///
     /// It ends earlier if no byte is sent for ``requestTimeout``.

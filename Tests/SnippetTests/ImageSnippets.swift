@@ -9,6 +9,25 @@ private let shown = WatchedState<[Int]>([])
 
 private func show(_ image: LoadedImage) { shown.withLock { $0.append(image.width) } }
 
+struct PhotoPost: SyncedRecord {
+    static let collection = RecordCollection("photo_posts")
+    let id: RecordID
+    var text: String
+    /// The id of a file: a local one until the file is uploaded.
+    var photo: String
+}
+
+struct AddPhotoPost: RecordMutation {
+    static let name = "photo_post.add"
+    var id = RecordID.new()
+    let text: String
+    let photo: String
+
+    func apply(to records: inout Records) throws {
+        records.set(PhotoPost(id: id, text: text, photo: photo))
+    }
+}
+
 private struct CoverStory: Sendable {
     let cover: URL
 }
@@ -54,6 +73,23 @@ struct ImageSnippets {
         let stream = client.images.load(.url(cover), fitting: size)
         for try await image in stream { show(image) }
         #expect(shown.value.contains(800))
+    }
+
+    @Test func `a post names a photo that is not uploaded yet`() async throws {
+        let schema = RecordSchema(PhotoPost.self, AddPhotoPost.self)
+        let device = TestDevice(network: InMemoryAuthority(schema: schema)) { $0.register(schema) }
+        let client = try device.launch()
+        let url = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+        try Data(SampleFile.jpeg.bytes()).write(to: url)
+        defer { try? FileManager.default.removeItem(at: url) }
+        let size = ImageSize(width: 600, height: 400)
+        let text = "A house."
+        let file = RequestBody.file(url, type: "image/jpeg")
+        let photo = try await client.enqueueUpload(of: file, fitting: size)
+        try client.perform(AddPhotoPost(text: text, photo: photo.id))
+        #expect(client.images.cached(.file(photo.id), fitting: size) != nil)
+        try await client.synchronize()
+        #expect(client.records(PhotoPost.self).first?.photo == client.fileID(of: photo.id))
     }
 
     @Test func `a placeholder is computed from pixels`() {

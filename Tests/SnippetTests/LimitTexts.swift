@@ -116,6 +116,8 @@ enum LimitTexts {
             bytes(Int(ClientLimits.resumableUploadBytes))
         ),
         ("ClientLimits.uploadPartBytes", bytes(ClientLimits.uploadPartBytes)),
+        ("ClientLimits.stagedFiles", count(ClientLimits.stagedFiles)),
+        ("ClientLimits.stagedBytes", bytes(Int(ClientLimits.stagedBytes))),
         ("ClientLimits.uploadBytes", bytes(Int(ClientLimits.uploadBytes))),
         ("ClientLimits.uploadTimeout", time(ClientLimits.uploadTimeout)),
         ("ClientLimits.redirects", count(ClientLimits.redirects)),
@@ -304,6 +306,7 @@ enum LimitTexts {
         ("RecordLimits.longestDeploymentPause", time(RecordLimits.longestDeploymentPause)),
         ("RecordLimits.companionInterval", time(RecordLimits.companionInterval)),
         ("RecordLimits.vainPulls", count(RecordLimits.vainPulls)),
+        ("RecordLimits.uploadFlights", count(RecordLimits.uploadFlights)),
         ("RecordLimits.mutationFlights", count(RecordLimits.mutationFlights)),
         ("RecordLimits.foreignAnswers", count(RecordLimits.foreignAnswers)),
         ("RecordLimits.settlingFetches", count(RecordLimits.settlingFetches)),

@@ -201,7 +201,7 @@ package struct SyncState {
                 } else {
                     try replay.add(operation, over: base)
                 }
-            item.dependencies = replay.dependencies(of: item.sequence)
+            item.dependencies.formUnion(replay.dependencies(of: item.sequence))
         }
         outbox.add(item)
         return actions
@@ -227,6 +227,25 @@ package struct SyncState {
         over base: some RecordSource
     ) -> Actions {
         took(note: outbox.complete(sendNumber, answer.results, epoch: epoch), over: base)
+    }
+
+    /// Moves operations that were never sent to the tray.
+    package mutating func refuse(
+        _ sequences: [Int64],
+        _ problem: Problem,
+        over base: some RecordSource
+    ) -> Actions {
+        took(note: outbox.refuse(sequences, problem), over: base)
+    }
+
+    /// Replaces the arguments of an operation, with which it is shown afterwards.
+    ///
+    /// - Returns: The records whose visible value changed.
+    package mutating func rewrite(
+        _ operation: Replay.Operation,
+        over base: some RecordSource
+    ) throws -> Set<RecordKey> {
+        try replay.replace(operation, over: base)
     }
 
     // MARK: - Feed

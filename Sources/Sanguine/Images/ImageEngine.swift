@@ -22,6 +22,8 @@ final class ImageEngine: Sendable {
         let number: ImageScope
         let disk: ImageDisk
         let fetcher: ImageFetcher
+        /// The user's files that wait for their upload; `nil` for shared images.
+        var local: LocalImages?
     }
 
     /// A request for an image, with the keys that it was resolved to.
@@ -31,6 +33,13 @@ final class ImageEngine: Sendable {
         let key: ImageKey
         /// The key of its file.
         let fileKey: ImageFileKey
+
+        /// The address with the server's id, if a local file was uploaded meanwhile.
+        var present: ImageSource {
+            guard case .file(let id) = source.address, let real = scope.local?.realID(of: id)
+            else { return source }
+            return .file(real)
+        }
     }
 
     /// A decoded image with its rules.
@@ -221,7 +230,9 @@ final class ImageEngine: Sendable {
             returning: Result<LoadedImage, SanguineError>.self
         ) { group in
             // A full image on disk is there as soon as its thumbnail.
-            let isNear = request.scope.disk.contains(request.fileKey)
+            let isNear = [request.fileKey, request.fileKey.original].contains {
+                request.scope.disk.contains($0)
+            }
             if let thumbnail, !delivery.hasDelivered, !isNear {
                 group.addTask { [self] in
                     guard let image = try? await loadedImage(thumbnail, priority) else { return }
@@ -282,13 +293,14 @@ final class ImageEngine: Sendable {
         _ request: Request,
         _ priority: RequestPriority
     ) async throws(SanguineError) -> ImageDisk.File {
-        try await files.value(of: request.fileKey, priority: priority) { priority in
+        try await files.value(of: request.fileKey, priority: priority) {
+            [self] priority in
             let scope = request.scope
             let key = request.fileKey
-            if let stored = await scope.disk.read(key) { return .success(stored) }
+            if let near = await storedFile(request) { return .success(near) }
             do throws(SanguineError) {
                 let answer = try await scope.fetcher.load(
-                    request.source,
+                    request.present,
                     side: key.side,
                     known: nil,
                     priority: priority
@@ -302,6 +314,33 @@ final class ImageEngine: Sendable {
                 return .failure(error)
             }
         }
+    }
+
+    /// Returns the file of an image that is on this device; `nil` if there is none.
+    ///
+    /// For a file of the server, its original serves all sizes, such as that of an image that was
+    /// uploaded from here.
+    private func storedFile(_ request: Request) async -> ImageDisk.File? {
+        let (scope, key) = (request.scope, request.fileKey)
+        if let stored = await scope.disk.read(key) { return stored }
+        guard case .file(let id) = request.source.address else { return nil }
+        if LocalFile.isValid(id) {
+            if let file = scope.local?.file(id) { return file }
+            // It was uploaded after the request was resolved.
+            guard let real = scope.local?.realID(of: id) else { return nil }
+            return await scope.disk.read(
+                ImageFileKey(scope: scope.number, resource: real, side: 0)
+            )
+        }
+        return key.side == 0 ? nil : await scope.disk.read(key.original)
+    }
+
+    /// Moves the images of a local file to the id that the server has given it.
+    func uploaded(_ local: String, as real: String, in scope: Scope, _ data: Data?) {
+        state.withLock { $0.memory.move(local, to: real, of: scope.number) }
+        guard let data, ImageHeader(data) != nil else { return }
+        let key = ImageFileKey(scope: scope.number, resource: real, side: 0)
+        scope.disk.write(data, .immutable, for: key)
     }
 
     /// Decodes a file when a decoder is free.

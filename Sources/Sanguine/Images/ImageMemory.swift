@@ -134,6 +134,23 @@ struct ImageMemory<Image: Sendable>: Sendable {
         if sides[key.scope]?.isEmpty == true { sides[key.scope] = nil }
     }
 
+    /// Moves all images of a resource to another name of it, also those that a view shows.
+    mutating func move(_ resource: String, to other: String, of scope: ImageScope) {
+        defer { checkInvariants() }
+        for side in sides[scope]?[resource] ?? [] {
+            let key = ImageKey(scope: scope, resource: resource, side: side)
+            guard let entry = entries[key] else { continue }
+            // Removed first, so that there is room.
+            remove(key)
+            add(
+                entry.image,
+                for: ImageKey(scope: scope, resource: other, side: side),
+                cost: entry.cost,
+                expiry: entry.expiry
+            )
+        }
+    }
+
     /// Removes all images of a resource.
     mutating func remove(_ resource: String, of scope: ImageScope) {
         defer { checkInvariants() }

@@ -17,7 +17,8 @@ public struct ImageSource: Hashable, Sendable {
 
     /// Creates the address of a file that a user has uploaded.
     ///
-    /// - Parameter id: Its id: that of the server, or that of an upload that is not finished yet.
+    /// - Parameter id: Its id: that of the server, or that of a ``QueuedUpload``, whose image is
+    ///   shown from the device.
     /// - Returns: The address. The image belongs to the current user, and is removed when they sign
     ///   out.
     public static func file(_ id: String) -> ImageSource {
@@ -131,6 +132,9 @@ struct ImageFileKey: Hashable, Sendable {
     let resource: String
     /// The longest side that is requested from the server; 0 for the original.
     let side: Int
+
+    /// The key of the original.
+    var original: ImageFileKey { ImageFileKey(scope: scope, resource: resource, side: 0) }
 
     /// The text by which the file is found on disk.
     var text: String { "\(side) \(resource)" }

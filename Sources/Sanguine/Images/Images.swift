@@ -176,7 +176,9 @@ public struct Images: Sendable {
         var first: ImageEngine.Request?
         if let thumbnail {
             first = request(thumbnail, small)
-        } else if case .file = source.address, whole.key.side >= ImageLimits.thumbnailFrom {
+        } else if case .file(let id) = whole.source.address, !LocalFile.isValid(id),
+            whole.key.side >= ImageLimits.thumbnailFrom
+        {
             first = request(source, small)
         }
         try await engine.load(whole, thumbnail: first, priority, deliver)
@@ -188,7 +190,10 @@ public struct Images: Sendable {
         let user = users.current.images.scope
         switch source.address {
         case .file(let id):
-            return .init(source, user, id, side, fileSide: size == nil ? 0 : side)
+            let id = user.local?.realID(of: id) ?? id
+            // A local file has one size.
+            let fileSide = size == nil || LocalFile.isValid(id) ? 0 : side
+            return .init(.file(id), user, id, side, fileSide: fileSide)
         case .url(let url):
             let (text, isSigned) = services.configuration.images.signedURLs.identity(of: url)
             let own = [

@@ -240,6 +240,10 @@ final class RemoteMutationDriver: OutboxDriver {
         if !isThere() { entries.setEffects([], of: row.sequence, for: user) }
     }
 
+    func rewritten(_ row: OutboxFile.Row, in contents: inout OutboxContents) -> Shown {
+        { [self] in showAgain(row) }
+    }
+
     // MARK: - Sending
 
     var canSend: Bool { true }
@@ -402,13 +406,25 @@ final class RemoteMutationDriver: OutboxDriver {
         }
         guard let (steps, _) = outbox.recordOutcomes(departure, results) else { return }
         for row in departure.rows {
-            uses.refused(row, problem)
-            let touched = entries.effectQueries(of: row.sequence)
-            entries.setEffects([], of: row.sequence, for: user)
             // A refusal often reflects a change at the backend that is not visible yet.
-            for query in touched { entries.invalidate(query) }
+            for query in hide(row, problem) { entries.invalidate(query) }
         }
         outbox.deliverOutcomes(steps)
+    }
+
+    func refuse(_ sequences: [Int64], _ problem: Problem) {
+        let rows = outbox.read { contents in sequences.compactMap { contents.rows[$0] } }
+        let steps = outbox.refuse(sequences, problem)
+        for row in rows { _ = hide(row, problem) }
+        outbox.deliverOutcomes(steps)
+    }
+
+    /// Hides an operation that was refused; returns the queries that have shown it.
+    private func hide(_ row: OutboxFile.Row, _ problem: Problem) -> [ErasedQuery] {
+        uses.refused(row, problem)
+        let touched = entries.effectQueries(of: row.sequence)
+        entries.setEffects([], of: row.sequence, for: user)
+        return touched
     }
 
     func verdict(on error: SanguineError, of departure: OutboxSend) -> OutboxVerdict {

@@ -184,6 +184,9 @@ public struct Outbox: Sendable {
     ///
     /// Call this if the app knows that they belong to this user.
     ///
+    /// Files that they name are uploaded as this user. Other files that wait for their upload stay
+    /// with the record mutations of the user who left them.
+    ///
     /// The operations are visible when this method returns, and are sent, or in the tray, as if the
     /// user had never left.
     ///
@@ -230,6 +233,9 @@ public struct Outbox: Sendable {
     }
 
     /// Withdraws an operation that has certainly not reached the backend, for example to undo it.
+    ///
+    /// The upload of a file is cancelled with the last operation that names it, even if it has
+    /// begun.
     ///
     /// When this method returns, the operation's effect and its row on disk are gone, and callers
     /// that wait for its outcome get ``Receipt/Outcome/withdrawn``. Later operations stay. Sending

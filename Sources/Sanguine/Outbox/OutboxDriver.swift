@@ -51,6 +51,19 @@ protocol OutboxDriver: AnyObject, Sendable {
     /// Settles operations that the backend has permanently refused.
     func refused(_ departure: OutboxSend, _ problem: Problem)
 
+    /// Shows an operation whose arguments were replaced by other ones, which are on disk and in the
+    /// contents.
+    ///
+    /// Called under the outbox's lock.
+    ///
+    /// - Returns: A closure that shows the change; call it without a lock.
+    func rewritten(_ row: OutboxFile.Row, in contents: inout OutboxContents) -> Shown
+
+    /// Moves queued operations to the tray that cannot be sent because a file was refused.
+    ///
+    /// Called without a lock.
+    func refuse(_ sequences: [Int64], _ problem: Problem)
+
     /// Records that operations were not sent after all: values that were read in the meantime do
     /// not contain them.
     func notSent(_ sequences: [Int64])
@@ -75,6 +88,8 @@ struct OutboxContents {
     var revision: UInt64 = 0
     /// Whether a damaged file is about to be created again.
     var isRepairing = false
+    /// The server's ids of local files.
+    var storedFiles = ReplacedIds()
     /// The names of the mutations that are shown only after their answer.
     var withheld: Set<String> = []
 }

@@ -30,9 +30,11 @@ extension OutboxEngine {
         let lock = try store { try file.lockForCompanion() }
         defer { lock?.close() }
         let shot = Shot()
-        let (shown, withdrawn) = try guarded.withLock {
-            guarded throws(SanguineError) -> (Shown, [Shot]) in
+        let (shown, removed) = try guarded.withLock {
+            guarded throws(SanguineError) -> (Shown, Removed) in
             if let ending = guarded.ending { throw ending }
+            let given = row
+            var row = try resolveFiles(in: row, &guarded)
             if let needless = needless(for: superseding, row, guarded) {
                 return try supersede(needless, by: row, shot, &guarded, dryRun)
             }
@@ -40,13 +42,20 @@ extension OutboxEngine {
                 throw .outboxFull(limit: RecordLimits.operations)
             }
             let take = try dryRun(guarded.contents)
-            var row = row
             row.sequence = try store { try file.insert(row, at: row.id.moment) }
             guarded.receipts[row.sequence] = shot
-            return (admit(row, &guarded) { take($0, &$1, []) }, [])
+            let show = admit(row, &guarded) { take($0, &$1, []) }
+            guard !row.isSame(as: given) else { return (show, Removed()) }
+            // It was applied with the id that its file had before the upload.
+            let showAgain = guarded.drivers[row.kind]?.rewritten(row, in: &guarded.contents)
+            let shown: Shown = {
+                show()
+                showAgain?()
+            }
+            return (shown, Removed())
         }
         show(shown)
-        for shot in withdrawn { shot.resolve(.success(.withdrawn)) }
+        removed.end()
         return receipt(row.id, shot)
     }
 
@@ -64,12 +73,13 @@ extension OutboxEngine {
                     .phase
             else { throw .problem(.notInTray) }
             try driver.checkRetry(old)
+            let resolved = try resolveFiles(in: old, isRetry: true, &guarded)
             var row = OutboxFile.Row(
                 id: problem.isPartlyDone ? old.id : fresh,
                 kind: old.kind,
-                lane: old.lane,
+                lane: resolved.lane,
                 name: old.name,
-                arguments: old.arguments,
+                arguments: resolved.arguments,
                 outcomeUnknown: problem.isPartlyDone
             )
             row.sequence = try store {
@@ -88,16 +98,17 @@ extension OutboxEngine {
     func discard(_ id: Identifier) throws(SanguineError) {
         _ = try takeOut(id) { item throws(SanguineError) in
             guard let item else { throw .problem(.notInTray) }
-            guard item.isRefused || item.isUnsent else { throw .problem(.outcomeUnknown) }
+            guard item.isRemovable else { throw .problem(.outcomeUnknown) }
             return true
         }
     }
 
-    /// Withdraws an operation that has certainly not reached the backend.
+    /// Withdraws an operation that has certainly not reached the backend, or an upload that has not
+    /// succeeded.
     ///
     /// - Returns: Whether it was withdrawn.
     func withdraw(_ id: Identifier) throws(SanguineError) -> Bool {
-        try takeOut(id) { $0?.isUnsent == true }
+        try takeOut(id) { $0?.isUnsent == true || $0?.isOpenUpload == true }
     }
 
     /// - Parameters:
@@ -110,20 +121,25 @@ extension OutboxEngine {
         if isMeant: (OutboxState.Item?) throws(SanguineError) -> Bool
     ) throws(SanguineError) -> Bool {
         try openAll()
-        let taken = try guarded.withLock { guarded throws(SanguineError) -> (Shown, [Shot])? in
+        let taken = try guarded.withLock { guarded throws(SanguineError) -> (Shown, Removed)? in
             if let ending = guarded.ending { throw ending }
             let row = guarded.row(id)
             guard try isMeant(row.flatMap { guarded.contents.state.outbox.items[$0.sequence] }),
                 let row, let driver = guarded.drivers[row.kind]
             else { return nil }
+            if row.kind == .upload, isNamed(row.lane, guarded) { throw .problem(.uploadIsNamed) }
             // On disk first: a removed operation must not return at the next launch.
             try store { try file.write([.removed([row.sequence])]) }
+            var removed = Removed()
+            removed.tasks += guarded.cancelSend(of: row.sequence)
             let hide = driver.discard([row.sequence], from: &guarded.contents)
-            return (hide, guarded.forget([row.sequence]))
+            removed.shots += guarded.forget([row.sequence])
+            removeUnnamedFiles(of: [row], &guarded, &removed)
+            return (hide, removed)
         }
-        guard let (hide, receipts) = taken else { return false }
+        guard let (hide, removed) = taken else { return false }
         show(hide)
-        for receipt in receipts { receipt.resolve(.success(.withdrawn)) }
+        removed.end()
         return true
     }
 
@@ -189,18 +205,22 @@ extension OutboxEngine {
         _ shot: Shot,
         _ guarded: inout Guarded,
         _ dryRun: (borrowing OutboxContents) throws(SanguineError) -> Admit
-    ) throws(SanguineError) -> (Shown, [Shot]) {
-        guard let driver = guarded.drivers[row.kind] else { return ({}, []) }
+    ) throws(SanguineError) -> (Shown, Removed) {
+        guard let driver = guarded.drivers[row.kind] else { return ({}, Removed()) }
         // The operation is refused as it would be if no other were queued.
         _ = try dryRun(guarded.contents)
         // Works on a copy until the change is on disk: if that fails or the operation is refused,
         // nothing has changed.
         var contents = guarded.contents
+        let former = needless.sequences.compactMap { contents.rows[$0] }
+        var removed = Removed()
         let hide = driver.discard(needless.sequences, from: &contents)
         if needless.isUndone {
             try store { try file.write([.removed(needless.sequences)]) }
             guarded.contents = contents
-            return (hide, guarded.forget(needless.sequences) + [shot])
+            removed.shots = guarded.forget(needless.sequences) + [shot]
+            removeUnnamedFiles(of: former, &guarded, &removed)
+            return (hide, removed)
         }
         let take = try dryRun(contents)
         var row = row
@@ -208,14 +228,15 @@ extension OutboxEngine {
             try file.replace(needless.sequences, by: row, at: row.id.moment)
         }
         guarded.contents = contents
-        let withdrawn = guarded.forget(needless.sequences)
+        removed.shots = guarded.forget(needless.sequences)
         guarded.receipts[row.sequence] = shot
         let show = admit(row, &guarded) { take($0, &$1, needless.sequences) }
+        removeUnnamedFiles(of: former, &guarded, &removed)
         let shown: Shown = {
             show()
             hide()
         }
-        return (shown, withdrawn)
+        return (shown, removed)
     }
 
     private func openAll() throws(SanguineError) {
@@ -230,7 +251,7 @@ extension OutboxEngine {
         sendQueued()
     }
 
-    private func store<Value>(_ body: () throws -> Value) throws(SanguineError) -> Value {
+    func store<Value>(_ body: () throws -> Value) throws(SanguineError) -> Value {
         do {
             return try body()
         } catch is OutboxFile.UserChanged {
@@ -320,7 +341,7 @@ extension OutboxEngine.Guarded {
     }
 
     /// Forgets removed operations; returns the shots of callers that wait for their outcomes.
-    fileprivate mutating func forget(_ sequences: [Int64]) -> [OutboxEngine.Shot] {
+    mutating func forget(_ sequences: [Int64]) -> [OutboxEngine.Shot] {
         sequences.compactMap { sequence in
             (contents.rows[sequence], failures[sequence]) = (nil, nil)
             return receipts.removeValue(forKey: sequence)

@@ -297,7 +297,11 @@ extension OutboxEngine {
                 let first = outbox.firstUnanswered(kind, outside: guarded.deferredLanes)
                 guard let first, first <= last else { return true }
                 guard guarded.ending == nil, guarded.tasks(of: kind).isEmpty else { return false }
-                if let failure = guarded.failures[first] { throw failure }
+                // An operation that is held may wait for a file that could not be uploaded.
+                let related = [first] + (outbox.items[first]?.dependencies.sorted() ?? [])
+                if let failure = related.compactMap({ guarded.failures[$0] }).first {
+                    throw failure
+                }
                 guard outbox.mustSignIn(kind) else {
                     throw .transport(.offline("the network went away meanwhile"))
                 }
@@ -328,7 +332,7 @@ extension OutboxEngine.Guarded {
     }
 
     /// Replaces rows by their rewritten versions.
-    fileprivate mutating func replaceRows(_ rows: [OutboxFile.Row]) {
+    mutating func replaceRows(_ rows: [OutboxFile.Row]) {
         for row in rows where contents.rows[row.sequence] != nil {
             contents.rows[row.sequence] = row
             contents.state.outbox.move(row.sequence, to: row.lane)

@@ -85,6 +85,7 @@ final class OutboxEngine: Sendable {
                 sends: RecordLimits.pushFlights
             ),
             .remote: .init(operations: 1, sends: RecordLimits.mutationFlights),
+            .upload: .init(operations: 1, sends: RecordLimits.uploadFlights),
         ]
         let outbox = OutboxState(limit: RecordLimits.operations, limits)
         return OutboxContents(
@@ -229,6 +230,8 @@ final class OutboxEngine: Sendable {
     ///
     /// - Throws: ``SanguineError/store(_:)`` if they cannot be read.
     func open(_ kind: OutboxState.Kind) throws(SanguineError) {
+        // Other operations are held until the files that they name are uploaded.
+        if kind != .upload, guarded.withLock({ $0.drivers[.upload] != nil }) { try open(.upload) }
         let shown = try guarded.withLock { guarded throws(SanguineError) -> [Shown]? in
             if let ending = guarded.ending { throw ending }
             guard !guarded.loaded.contains(kind) else { return nil }
@@ -265,7 +268,19 @@ final class OutboxEngine: Sendable {
         _ driver: any OutboxDriver,
         _ guarded: inout Guarded
     ) -> Shown {
-        admit(row, &guarded) { driver.admit($0, to: &$1) }
+        var row = row
+        if row.phase == .queued {
+            do throws(SanguineError) {
+                let resolved = try resolveFiles(in: row, &guarded)
+                // If this fails, the next start does the same.
+                if !resolved.isSame(as: row) { try? file.write([], rewriting: [resolved]) }
+                row = resolved
+            } catch {
+                // Refused in memory only: it must not be sent, and the user decides.
+                row.phase = .refused(error.asProblem ?? .localFileIsGone)
+            }
+        }
+        return admit(row, &guarded) { driver.admit($0, to: &$1) }
     }
 
     /// Adds an operation that is on disk; returns the closure that shows it.
@@ -276,6 +291,7 @@ final class OutboxEngine: Sendable {
     ) -> Shown {
         if row.sequence == guarded.lastSequence + 1 { guarded.lastSequence = row.sequence }
         let shown = admit(row, &guarded.contents)
+        holdForFiles(row, &guarded)
         guard guarded.contents.state.outbox.items[row.sequence]?.isArriving == true else {
             return shown
         }
@@ -308,6 +324,9 @@ final class OutboxEngine: Sendable {
         let shown = guarded.withLock { guarded -> [Shown] in
             guard guarded.ending == nil else { return [] }
             do {
+                if guarded.loaded.contains(.upload) {
+                    guarded.contents.storedFiles.learn(try file.storedFiles())
+                }
                 return try more(&guarded, after: 0, of: guarded.loaded)
             } catch {
                 environment.report("\(error)", "The outbox failed.")

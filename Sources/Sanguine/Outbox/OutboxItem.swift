@@ -11,6 +11,10 @@ extension OutboxState {
         case record = "mutator"
         /// A ``RemoteMutation``, sent to any backend.
         case remote = "mutation"
+        /// The upload of a file that is on this device, sent to the Sanguine server.
+        ///
+        /// Its lane is the local id of the file.
+        case upload = "upload"
     }
 
     /// The limits for sends of one kind.
@@ -146,6 +150,13 @@ extension OutboxState.Item {
 
     /// Whether it is being sent.
     var isBeingSent: Bool { if case .sending = phase { true } else { false } }
+
+    /// Whether it can be removed: it is refused or was never sent, or is an upload that has not
+    /// succeeded, because an attempt has no effect that anyone sees.
+    var isRemovable: Bool { isRefused || isUnsent || isOpenUpload }
+
+    /// Whether an upload is queued or being sent; its send can be cancelled.
+    var isOpenUpload: Bool { kind == .upload && isUnanswered }
 
     /// Whether it is queued and has certainly not reached the backend.
     package var isUnsent: Bool { phase == .queued && !outcomeUnknown }

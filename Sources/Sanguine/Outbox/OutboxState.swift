@@ -22,7 +22,8 @@ package import SanguineModel
 /// 2. An operation is part of at most one send. At most one send at a time carries operations of a
 ///    lane, and a send carries one kind. There are at most ``Limits/sends`` sends of a kind.
 /// 3. The operations of a lane are sent in order. No operation is sent before one that it depends
-///    on is answered, unless both are in the same send, in that order.
+///    on is answered, unless both are in the same send, in that order. An upload that it depends on
+///    must have succeeded; it is gone then.
 /// 4. An outbox with `limit` operations is full, but still accepts operations from disk.
 /// 5. `summary` counts `items` by their phase.
 /// 6. For each kind in `looked`, none of its operations before `count` may be sent, nor any later
@@ -157,11 +158,8 @@ package struct OutboxState: Sendable {
     /// Whether operations of a kind wait for a sign-in.
     package func mustSignIn(_ kind: Kind) -> Bool { pauses.contains(.signIn(kind)) }
 
-    /// Whether an operation is refused or was never sent.
-    package func mayDiscard(_ sequence: Int64) -> Bool {
-        guard let item = items[sequence] else { return false }
-        return item.isRefused || item.isUnsent
-    }
+    /// Whether an operation is refused or was never sent, or is an upload that has not succeeded.
+    package func mayDiscard(_ sequence: Int64) -> Bool { items[sequence]?.isRemovable ?? false }
 
     /// Returns the queued operations of a lane that have certainly not reached the backend, newest
     /// first.
@@ -194,12 +192,13 @@ package struct OutboxState: Sendable {
         }
     }
 
-    /// Removes an operation that is refused or was never sent.
+    /// Removes an operation that is refused or was never sent, or an upload with its send.
     ///
     /// - Returns: The steps to make durable; `nil` if it may have been applied.
     package mutating func discard(_ sequence: Int64) -> [Step]? {
         defer { checkInvariants() }
         guard mayDiscard(sequence), let item = items[sequence] else { return nil }
+        if case .sending(let number) = item.phase { sends[number] = nil }
         remove([sequence])
         // Its dependents inherit its dependencies.
         for (later, dependent) in items where dependent.dependencies.contains(sequence) {
@@ -244,7 +243,9 @@ package struct OutboxState: Sendable {
             search.count += 1
             guard item.kind == kind, item.phase == .queued else { continue }
             let mustWait = item.dependencies.contains { sequence in
-                items[sequence].map { $0.isUnanswered && !isChosen.contains(sequence) } ?? false
+                guard let earlier = items[sequence] else { return false }
+                guard earlier.kind != .upload else { return true }
+                return earlier.isUnanswered && !isChosen.contains(sequence)
             }
             guard !mustWait, !search.closed.contains(item.lane), waits[group(of: item)] == nil,
                 waits[lane(of: item)] == nil
@@ -358,6 +359,14 @@ package struct OutboxState: Sendable {
         return steps
     }
 
+    /// Moves queued operations that were never sent to the tray; others stay as they are.
+    package mutating func refuse(_ sequences: [Int64], _ problem: Problem) -> [Step] {
+        let unsent = sequences.compactMap { items[$0] }.filter(\.isUnsent)
+        return resolve(
+            unsent.map { PushResult(id: $0.id, status: .refused, problem: problem) }
+        )
+    }
+
     /// Removes the record mutations that are acknowledged up to the number that the base has
     /// reached.
     ///
@@ -419,6 +428,14 @@ package struct OutboxState: Sendable {
         guard !settled.isEmpty else { return [] }
         remove(settled)
         return [.removed(settled)]
+    }
+
+    /// Holds an operation, and later ones of its lane, until an earlier one is answered; until it
+    /// has succeeded if that is an upload.
+    package mutating func hold(_ sequence: Int64, until earlier: Int64) {
+        defer { checkInvariants() }
+        items[sequence]?.dependencies.insert(earlier)
+        looked = [:]
     }
 
     /// Marks an operation as visible, so that it may be sent.
@@ -544,6 +561,7 @@ extension OutboxState.Pause: CustomDebugStringConvertible {
         case .offline: "no network"
         case .signIn(.record): "no session"
         case .signIn(.remote): "no valid token of the backend"
+        case .signIn(.upload): "no session for files"
         }
     }
 }

@@ -37,6 +37,8 @@ public enum RecordLimits {
     public static let vainPulls = 3
     /// The number of mutations that are sent concurrently, each in a different lane: 4.
     public static let mutationFlights = 4
+    /// The number of files of the outbox that are uploaded concurrently: 2.
+    public static let uploadFlights = 2
     /// The time limit for sending a mutation once, with all its requests: a minute.
     ///
     /// While it sends a ``RequestBody``, this limits the time without progress; see
@@ -53,7 +55,7 @@ public enum RecordLimits {
     /// After that, the value's next fetch for any other reason is awaited.
     public static let settlingFetches = 8
     /// The number of temporary ids whose real ones are remembered after the mutations that named
-    /// them: 1,000.
+    /// them, and the number of uploaded files whose ids are: 1,000 each.
     ///
     /// Beyond that, the oldest is forgotten.
     public static let replacedIds = 1_000

@@ -196,6 +196,25 @@ final class RecordMutationDriver: OutboxDriver {
 
     func refused(_ departure: OutboxSend, _ problem: Problem) {}
 
+    func rewritten(_ row: OutboxFile.Row, in contents: inout OutboxContents) -> Shown {
+        contents.revision += 1
+        let changed = records.attempt(&contents) { contents in
+            try contents.state.rewrite(records.operation(row), over: contents.base)
+        }
+        guard let keys = changed, !keys.isEmpty else { return {} }
+        return { [records] in
+            records.observers.changed(keys)
+            records.observers.applyNow(keys)
+        }
+    }
+
+    func refuse(_ sequences: [Int64], _ problem: Problem) {
+        let missing = records.process { state, base in
+            state.refuse(sequences, problem, over: base)
+        }
+        records.feed?.respond(to: missing)
+    }
+
     func notSent(_ sequences: [Int64]) {}
 
     func becameActive() {}

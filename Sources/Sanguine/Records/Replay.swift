@@ -222,6 +222,18 @@ package struct Replay {
         return try rerun([operation.sequence], changed: [], over: base)
     }
 
+    /// Replaces an operation by one with the same sequence number and other arguments.
+    ///
+    /// - Returns: The records whose visible value changed.
+    package mutating func replace(
+        _ operation: Operation,
+        over base: some RecordSource
+    ) throws -> Set<RecordKey> {
+        guard entries[operation.sequence] != nil else { return [] }
+        entries[operation.sequence]?.operation = operation
+        return try rerun([operation.sequence], changed: [], over: base)
+    }
+
     /// Removes operations and applies a change of the base, in one step.
     ///
     /// - Parameters:

@@ -50,6 +50,8 @@ final class OutboxFile: Sendable {
     /// The number of writes after which the log, by then a few MB, is copied to the file.
     private static let writesInLog = 512
 
+    /// The files of the user's uploads.
+    let staged: StagedFiles
     private let database = Mutex<DatabaseQueue?>(nil)
     private let writes = Mutex(0)
     private let isClosed = Mutex(false)
@@ -75,6 +77,7 @@ final class OutboxFile: Sendable {
     ) {
         self.fault = fault
         folder = place?.url
+        staged = StagedFiles(in: place?.url)
         folders = place?.folders
         self.floor = place?.firstSequence ?? floor
         self.isCompanion = isCompanion
@@ -200,12 +203,7 @@ final class OutboxFile: Sendable {
             for step in steps where fault?.loses(step) != true {
                 try Self.write(step, in: database)
             }
-            for row in rows {
-                try database.execute(
-                    sql: "UPDATE operation SET lane = ?, arguments = ? WHERE sequence = ?",
-                    arguments: [row.lane, row.arguments, row.sequence]
-                )
-            }
+            try Self.rewrite(rows, in: database)
         }
     }
 
@@ -244,19 +242,31 @@ final class OutboxFile: Sendable {
     ///
     /// - Parameters:
     ///   - other: The file of an earlier stay.
-    ///   - kind: The kind of the operations. Default: both.
+    ///   - kind: The kind of the operations; uploads of files that they name are taken over too.
+    ///     Default: all.
     /// - Throws: A database's error; then nothing was taken over. Nothing throws after the commit,
     ///   because no operation may be taken over twice.
     func takeOver(_ other: OutboxFile, _ kind: Kind? = nil) throws {
+        let named = try kind.map { try other.files(namedBy: $0).all }
         let rows = try other.read { database in
             try GRDB.Row.fetchAll(
                 database,
-                sql: "SELECT \(Self.columns) FROM operation WHERE ? IS NULL OR kind = ?",
-                arguments: [kind?.rawValue, kind?.rawValue]
+                sql: "SELECT \(Self.columns) FROM operation WHERE ? IS NULL OR kind IN (?, ?)",
+                arguments: [kind?.rawValue, kind?.rawValue, Kind.upload.rawValue]
             )
         }
+        .filter { row in
+            guard let named, row["kind"] as String == Kind.upload.rawValue else { return true }
+            return named.contains(row["lane"] as String)
+        }
         guard !rows.isEmpty else { return }
+        // The files come first: the operations need them.
+        try staged.add(filesOf: other.staged, only: named)
+        let known = try other.storedFiles()
         try flushedTransaction { database in
+            for file in known where named?.contains(file.temporary) != false {
+                try Self.write(local: file.temporary, real: file.real, in: database)
+            }
             for row in rows {
                 try database.execute(
                     sql: """
@@ -274,15 +284,24 @@ final class OutboxFile: Sendable {
 
     /// Removes operations; ``rewrite()`` erases their traces.
     ///
-    /// - Parameter kind: The kind of the operations. Default: both.
+    /// - Parameter kind: The kind of the operations; uploads of files that only they name are
+    ///   removed too. Default: all.
     /// - Throws: The database's error; then nothing was removed.
     func remove(_ kind: Kind? = nil) throws {
+        let needless = try kind.map { try files(namedBy: $0).exclusive } ?? []
         try transaction { database in
             try database.execute(
                 sql: "DELETE FROM operation WHERE ? IS NULL OR kind = ?",
                 arguments: [kind?.rawValue, kind?.rawValue]
             )
+            for local in needless {
+                try database.execute(
+                    sql: "DELETE FROM operation WHERE kind = ? AND lane = ?",
+                    arguments: [Kind.upload.rawValue, local]
+                )
+            }
         }
+        for local in needless { staged.remove(local) }
     }
 
     /// Erases the traces of removed operations.
@@ -297,6 +316,83 @@ final class OutboxFile: Sendable {
         writes.withLock { $0 = 0 }
         try opened().writeWithoutTransaction(SQLiteFile.rewrite)
     }
+
+    // MARK: - Files
+
+    /// Returns the server's ids of files that were uploaded from this device, the oldest first.
+    func storedFiles() throws -> [(temporary: String, real: String)] {
+        try read { database in
+            try GRDB.Row.fetchAll(database, sql: "SELECT local, id FROM stored_file ORDER BY rowid")
+                .map { (temporary: $0["local"] as String, real: $0["id"] as String) }
+        }
+    }
+
+    /// Returns the local files that operations of a kind name, and those that no others name.
+    private func files(
+        namedBy kind: Kind
+    ) throws -> (all: Set<String>, exclusive: Set<String>) {
+        var (all, others) = (Set<String>(), Set<String>())
+        for row in try rows() where row.kind != .upload {
+            let files = LocalFile.mentions(in: row.arguments).map(\.id)
+            if row.kind == kind { all.formUnion(files) } else { others.formUnion(files) }
+        }
+        return (all, all.subtracting(others))
+    }
+
+    /// Whether an operation on disk names a local file; an upload does not name its own.
+    func isNamed(_ local: String) throws -> Bool {
+        try read { database in
+            let sql = """
+                SELECT EXISTS (
+                    SELECT 1 FROM operation WHERE kind <> ? AND instr(arguments, ?) > 0
+                )
+                """
+            let arguments: StatementArguments = [Kind.upload.rawValue, Data(local.utf8)]
+            return try Bool.fetchOne(database, sql: sql, arguments: arguments) ?? false
+        }
+    }
+
+    /// Records that a file was uploaded: its upload is over, and operations name the server's id.
+    ///
+    /// Flushed to disk when it returns, because the file is removed next.
+    func store(
+        _ local: String,
+        as real: String,
+        _ steps: [OutboxState.Step],
+        rewriting rows: [Row]
+    ) throws {
+        try flushedTransaction { database in
+            for step in steps { try Self.write(step, in: database) }
+            try Self.rewrite(rows, in: database)
+            try Self.write(local: local, real: real, in: database)
+        }
+    }
+
+    /// Beyond ``RecordLimits/replacedIds``, the oldest ids are forgotten.
+    private static func write(local: String, real: String, in database: Database) throws {
+        try database.execute(
+            sql: "INSERT OR REPLACE INTO stored_file (local, id) VALUES (?, ?)",
+            arguments: [local, real]
+        )
+        try database.execute(
+            sql: """
+                DELETE FROM stored_file
+                WHERE rowid <= (SELECT max(rowid) FROM stored_file) - ?
+                """,
+            arguments: [RecordLimits.replacedIds]
+        )
+    }
+
+    private static func rewrite(_ rows: [Row], in database: Database) throws {
+        for row in rows {
+            try database.execute(
+                sql: "UPDATE operation SET lane = ?, arguments = ? WHERE sequence = ?",
+                arguments: [row.lane, row.arguments, row.sequence]
+            )
+        }
+    }
+
+    // MARK: - The log
 
     /// Copies the log to the file if the log is long.
     func checkpointLogIfLong() {
@@ -479,7 +575,7 @@ extension OutboxFile.Row {
         if phase == "queued" || phase == "sending", let number = row["head"] as Int64? {
             switch kind {
             case .record: deferredSince = Timestamp(millisecondsSince1970: number)
-            case .remote: foreignAnswers = Int(clamping: number)
+            case .remote, .upload: foreignAnswers = Int(clamping: number)
             }
         }
         switch phase {

@@ -3,7 +3,7 @@ import SanguineModel
 
 /// The tables of an ``OutboxFile``.
 enum OutboxSchema {
-    static let version = 6
+    static let version = 7
 
     /// Returns the schema of a file whose sequence numbers are larger than the floor.
     static func schema(after floor: Int64) -> SQLiteFile.Schema {
@@ -13,10 +13,20 @@ enum OutboxSchema {
             if version < 5 {
                 try database.execute(sql: "ALTER TABLE operation ADD COLUMN epoch TEXT")
             }
-            try database.execute(sql: absence)
-            if version >= 4 { try database.execute(sql: departureAsAbsence) }
+            if version < 6 { try database.execute(sql: absence) }
+            if version == 4 || version == 5 { try database.execute(sql: departureAsAbsence) }
+            try database.execute(sql: storedFiles)
         }
     }
+
+    // The server's ids of uploaded files, so that an app that has stored a local id can name the
+    // file later.
+    private static let storedFiles = """
+        CREATE TABLE IF NOT EXISTS stored_file (
+            local TEXT NOT NULL UNIQUE,
+            id TEXT NOT NULL
+        ) STRICT;
+        """
 
     private static func number(_ database: Database, from version: Int, after floor: Int64) throws {
         var last = floor

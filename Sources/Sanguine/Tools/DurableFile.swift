@@ -38,6 +38,15 @@ enum DurableFile {
         guard fsync(folder) == 0 else { throw POSIXError.last }
     }
 
+    /// Flushes the names of a folder's files to disk.
+    ///
+    /// - Throws: `POSIXError`.
+    static func flush(folder: URL) throws {
+        let descriptor = try open(folder: folder)
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw POSIXError.last }
+    }
+
     private static func draft(_ data: Data, beside file: URL) throws -> String {
         let draft = "\(file.path).\(UUID().uuidString)"
         let descriptor = systemCreate(draft)

@@ -28,6 +28,7 @@ final class UserScope: Sendable {
     let uses: QuotaUses
     let functions: FunctionCaller
     let images: UserImages
+    let uploads: FileUploadDriver
     let services: ClientServices
     /// Whether a user has signed out on this device, so that no guest is signed in until the app
     /// makes a request.
@@ -101,8 +102,14 @@ final class UserScope: Sendable {
             services: services,
             messages: threads.pending
         )
-        images = UserImages(services, folder?.url, cacheScope.attempts)
-        outbox.drive([.record: recordMutations, .remote: mutations])
+        images = UserImages(
+            services,
+            folder?.url,
+            cacheScope.attempts,
+            local: LocalImages(outbox)
+        )
+        uploads = FileUploadDriver(outbox, functions, images)
+        outbox.drive([.record: recordMutations, .remote: mutations, .upload: uploads])
         records.feed = feed
         mutations.onPurchase { [weak self] in self?.purchased($0, $1) }
     }
@@ -325,10 +332,16 @@ final class UserScope: Sendable {
     func synchronize() async throws(SanguineError) {
         var failure: SanguineError?
         do throws(SanguineError) {
+            // Other operations may need the files.
+            if uploads.canSend { try await outbox.sendAll(.upload) }
+        } catch {
+            failure = error
+        }
+        do throws(SanguineError) {
             try await outbox.sendAll(.remote)
             try await mutations.settling.settleAll()
         } catch {
-            failure = error
+            failure = failure ?? error
         }
         if services.configuration.server != nil || services.configuration.mutations.isEmpty {
             // A failure of one backend does not prevent the other's synchronization.
