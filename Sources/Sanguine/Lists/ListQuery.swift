@@ -34,6 +34,8 @@ where Item.ID: Sendable {
     let key: QueryKey
     let base: URL?
     let fetch: Fetch
+    /// How the list's model shows the user's own records; `nil` if it does not.
+    var own: OwnRecordRows<Item>?
     private let place: DeclarationPlace
     private let isCursorExpired: (@Sendable (SanguineError) -> Bool)?
 
