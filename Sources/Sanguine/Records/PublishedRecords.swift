@@ -103,7 +103,7 @@ extension ListQuery where Item: SyncedRecord {
         line: UInt = #line
     ) -> Self {
         let collection = Item.collection.name
-        var list = ListQuery(
+        let list = ListQuery(
             "records:\(collection)",
             showsOwn ? "own&\(listing.text)" : listing.text,
             policy: policy.depends(on: listing.collections),
@@ -116,8 +116,7 @@ extension ListQuery where Item: SyncedRecord {
                 try $0.whole()
             }
         }
-        if showsOwn { list.own = OwnRecordRows(listing) }
-        return list
+        return showsOwn ? list.showing(OwnRecordRows(listing)) : list
     }
 }
 
