@@ -78,14 +78,8 @@ struct ListModelTests {
         let test = try TestClient(network: server.network())
         let model = test.client.model(.feed("a"))
         try await eventually("the list is ready") { model.phase == .ready }
-        let updates = test.client.updates(of: .feed("a"))
         let arrived = DispatchSemaphore(value: 0)
-        let watching = Task.detached {
-            for await list in updates where list.items.count == 40 {
-                arrived.signal()
-                return
-            }
-        }
+        let watching = Self.signal(arrived, when: 40, in: test.client.updates(of: .feed("a")))
         defer { watching.cancel() }
         test.network.hold()
         model.itemAppeared(model.items[19].id)
@@ -97,6 +91,20 @@ struct ListModelTests {
         try await eventually("three pages are shown") { model.items.count == 60 }
 
         #expect(test.network.requests.count == 3)
+    }
+
+    /// Signals, not on the main actor, when the list has a number of rows.
+    private nonisolated static func signal(
+        _ arrived: DispatchSemaphore,
+        when count: Int,
+        in updates: AsyncStream<ListSnapshot<FeedRow>>
+    ) -> Task<Void, Never> {
+        Task {
+            for await list in updates where list.items.count == count {
+                arrived.signal()
+                return
+            }
+        }
     }
 
     /// Releases the network, and blocks the main actor until the semaphore is signalled.
