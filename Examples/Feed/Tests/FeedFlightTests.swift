@@ -91,7 +91,7 @@ struct FeedFlightTests {
                 try await world.visitor("Ana"), try await world.visitor("Eve")
             )
             let forged = Post(id: .new(), "I am Ana.", by: ana.profile)
-            try await eve.perform([PublishPost(forged)], from: 2, at: world.clock.now())
+            try await eve.perform([Write(forged)], from: 2, at: world.clock.now())
             let client = try world.client()
             let screen = await FeedScreen(client)
             await screen.load()

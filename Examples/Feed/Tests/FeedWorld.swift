@@ -185,8 +185,13 @@ struct Visitor: Sendable {
     /// Publishes a post as the second operation of this device.
     func post(_ text: String, at moment: Timestamp) async throws -> Post {
         let post = Post(id: .new(), text, by: profile)
-        try await perform([PublishPost(post)], from: 2, at: moment)
+        try await perform([Write(post)], from: 2, at: moment)
         return post
+    }
+
+    /// Returns the change with which a profile follows this user, or no longer does.
+    func followed(by fan: RecordID, _ isFollowed: Bool = true) -> SetMark<Follow> {
+        SetMark(Follow(of: profile, account.description, by: fan), isFollowed)
     }
 
     /// Requests a page of a list, and returns its body.
