@@ -1,6 +1,6 @@
 public import SanguineModel
 
-/// A message from one user to another one, which nobody else can read.
+/// A message from one user to another one, which no other user can read.
 public struct Message: Written {
     public static let collection = RecordCollection(
         "messages",

@@ -6,7 +6,7 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// Messages between two users, which nobody else reads.
+/// Messages between two users, which no third user reads.
 @Suite("Messages of the feed", .bounded(.seconds(120)))
 struct FeedMessageTests {
     /// A user with a profile that the server has.

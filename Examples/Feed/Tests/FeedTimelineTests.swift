@@ -6,7 +6,7 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// The posts of the users whom a user follows.
+/// The timeline of followed users and the own posts.
 @Suite("Timeline of the feed", .bounded(.seconds(120)))
 struct FeedTimelineTests {
     @Test func `the timeline has the posts of followed users, and the user's own ones`()
