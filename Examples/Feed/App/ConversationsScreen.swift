@@ -28,7 +28,7 @@ public final class ConversationsScreen {
 
     /// The conversations, the one with the newest message first.
     ///
-    /// A message that another user has sent in the other user's name is not shown.
+    /// A message that names another sender than its owner is not shown.
     public var conversations: [Conversation] {
         var known: Set<RecordID> = []
         return list.items.compactMap { message in
