@@ -109,7 +109,7 @@ final class ListStatements {
         keys.bind(timeline.follows)
         keys.bind(limit: timeline.limit)
         let followed = try keys.all { IndexKey(bytes: $0.bytes(0)) }
-        var merge = TimelineMerge(after: query.after, followed)
+        var merge = TimelineMerge(after: query.after, followed, own: timeline.own)
         let source = IndexList(query.collection, in: query.scope, by: timeline.list)
         for author in merge.authors { try add(author, to: &merge, source) }
         var list = RecordList(query)

@@ -171,7 +171,8 @@ struct SettingsLoaderTests {
                 access: everyone
                 indexes: [createdAt]
                 owner: author
-                timelines: [home by author in follows.followed]
+                timelines: [home by author in follows.followed, \
+            all by author in follows.followed including own]
               follows:
                 indexes: [followed]
               messages:
@@ -211,13 +212,25 @@ struct SettingsLoaderTests {
                     indexes: ["createdAt"],
                     owner: "author",
                     timelines: [
-                        RecordTimeline("home", by: "author", in: "follows", naming: "followed")
+                        RecordTimeline("home", by: "author", in: "follows", naming: "followed"),
+                        RecordTimeline(
+                            "all",
+                            by: "author",
+                            in: "follows",
+                            naming: "followed",
+                            includesOwn: true
+                        ),
                     ]
                 ),
             ]
         )
         let timelines = loaded.effective.first { $0.key == "collections.posts.timelines" }
-        #expect(timelines?.value == "home by author in follows.followed")
+        #expect(
+            timelines?.value == """
+                home by author in follows.followed, \
+                all by author in follows.followed including own
+                """
+        )
         let counts = loaded.effective.first { $0.key == "collections.likes.counts" }
         #expect(counts?.value == "post in posts.likes")
     }
@@ -234,6 +247,8 @@ struct SettingsLoaderTests {
         "habits:\n    access: everyone\n    timelines: [home by a in b.c]",
         "habits:\n    access: everyone\n    indexes: [createdAt]\n"
             + "    timelines: [home of a in b.c]",
+        "habits:\n    access: everyone\n    indexes: [createdAt]\n"
+            + "    timelines: [home by a in b.c including all]",
     ])
     func `an invalid collection is refused`(text: String) async throws {
         #expect(try await !problems(yaml: "collections:\n  \(text)").isEmpty)

@@ -138,6 +138,17 @@ struct PublishedSnippets {
         client.close()
     }
 
+    @MainActor
+    @Test func `the model of a list shows a record that the server does not have`() async throws {
+        let (client, _) = try clients()
+        let newest = ListQuery<Song>.published(RecordListing<Song>.newest, showsOwn: true)
+        let feed = client.model(newest)
+        let song = Song(id: .new(), title: "One", album: .new(), likes: nil)
+        try client.perform(try CreateRecord(song))
+        #expect(feed.items == [song])
+        client.close()
+    }
+
     @Test func `a timeline shows the newest records of followed authors`() async throws {
         let (client, authority) = try clients()
         let (author, stranger) = (authority.addAccount(), authority.addAccount())

@@ -468,6 +468,20 @@ struct StorageTimelinesContractTests {
                 try await storage.store(.index(IndexEntry(follows, key, id)))
             }
             var query = RecordQuery(of: "things", in: nil, isDescending: true, limit: 10)
+            // An author that is named separately is read in addition.
+            for (number, count) in [(0, 3), (2, 3), (3, 4)] {
+                let own = try author(number)
+                if number == 3 {
+                    try await store(Post(id: "own", author: number, moment: number), storage)
+                }
+                query.timeline = RecordQuery.Timeline(
+                    in: "by~timeline",
+                    of: follows,
+                    limit: 100,
+                    own: own
+                )
+                #expect(try await storage.records(query).records.count == count)
+            }
             for limit in 0...4 {
                 query.timeline = RecordQuery.Timeline(in: "by~timeline", of: follows, limit: limit)
                 #expect(try await storage.records(query).records.count == min(limit, 3))

@@ -30,6 +30,7 @@ package final class RecordedNetwork: StreamingTransport, UploadingTransport {
         var watch: (@Sendable (TransportRequest) -> Void)?
         var isOnline = true
         var hasStreamed = false
+        var inFlight = 0
     }
 
     private let base = URLSessionTransport.patient
@@ -42,6 +43,9 @@ package final class RecordedNetwork: StreamingTransport, UploadingTransport {
 
     /// Whether the server has begun to answer a request for a stream, such as the live feed.
     package var hasStreamed: Bool { state.withLock { $0.hasStreamed } }
+
+    /// The number of requests, except for streams, that the server has not answered yet.
+    package var inFlight: Int { state.withLock { $0.inFlight } }
 
     /// Returns the number of requests to a path.
     package func count(of path: String) -> Int { requests.count { $0.url.path() == path } }
@@ -108,6 +112,8 @@ package final class RecordedNetwork: StreamingTransport, UploadingTransport {
         _ send: (URLSessionTransport) async throws(TransportError) -> TransportResponse
     ) async throws(TransportError) -> TransportResponse {
         let loss = try await record(request)
+        state.withLock { $0.inFlight += 1 }
+        defer { state.withLock { $0.inFlight -= 1 } }
         let response = try await send(base)
         if loss == .response { throw .interrupted("the response was lost") }
         state.withLock { $0.traffic.received.append(response.body) }

@@ -11,6 +11,7 @@ extension SanguineClient.Configuration {
         configuration.queries = [
             ListQuery<Post>.feed().declaration, ListQuery<Reply>.replies(to: .new()).declaration,
             ListQuery<Follow>.followers(of: .new()).declaration,
+            ListQuery<Message>.newest.declaration,
             ListQuery<Card>.search("").declaration, ValueQuery<Profile>.profile(.new()).declaration,
             ValueQuery<Card>.card(.new()).declaration,
         ]
@@ -44,37 +45,61 @@ extension RecordListing<Post> {
 /// The posts that a list shows.
 public enum FeedSource: Hashable, Sendable {
     case everyone
+    /// The posts of followed users, and the user's own ones.
+    case following
     case profile(RecordID)
 
     /// The list on the server.
     public var list: ListQuery<Post> {
         switch self {
         case .everyone: .feed()
+        case .following: .feed(.timeline(Post.following))
         case .profile(let id): .feed(.posts(of: id))
-        }
-    }
-
-    /// Whether the list will contain a post of the user.
-    func contains(own post: Post) -> Bool {
-        switch self {
-        case .everyone: true
-        case .profile(let id): post.profile == id
         }
     }
 }
 
 extension ListQuery where Item == Post {
-    /// Posts, 20 at a time, which are also shown without a network.
+    /// Posts, 20 at a time, which are also shown without a network, with the user's own ones.
     public static func feed(_ listing: RecordListing<Post> = .everyone) -> Self {
-        .published(listing, policy: .shownOffline)
+        .published(listing, showsOwn: true, policy: .shownOffline)
     }
 }
 
 extension ListQuery where Item == Reply {
-    /// The replies to a post, the oldest first.
+    /// The replies to a post, the oldest first, with the user's own ones.
     public static func replies(to post: RecordID) -> Self {
-        let all = RecordListing<Reply>().ordered(by: Reply.byCreation)
-        return .published(all.where(Reply.byPost, is: post), size: PageLimits.largestSize)
+        .published(
+            RecordListing<Reply>().ordered(by: Reply.byCreation).where(Reply.byPost, is: post),
+            showsOwn: true,
+            size: PageLimits.largestSize
+        )
+    }
+}
+
+extension RecordListing<Message> {
+    /// The messages that the user has sent or received, the newest first.
+    static var newest: Self { Self().ordered(by: Message.byCreation, descending: true) }
+}
+
+extension ListQuery where Item == Message {
+    /// The messages of all conversations, the newest first.
+    public static var newest: Self { messages(.newest) }
+
+    /// The messages between two profiles, the newest first.
+    public static func messages(_ one: RecordID, _ other: RecordID) -> Self {
+        let conversation = Message.conversation(one, other)
+        return messages(.newest.where(Message.byConversation, is: conversation))
+    }
+
+    /// Messages, 100 at a time, which are also shown without a network, with those not yet sent.
+    private static func messages(_ listing: RecordListing<Message>) -> Self {
+        .published(
+            listing,
+            showsOwn: true,
+            size: PageLimits.largestSize,
+            policy: .shownOffline
+        )
     }
 }
 
@@ -82,7 +107,7 @@ extension ListQuery where Item == Follow {
     /// The follows of a profile, the newest first.
     public static func followers(of profile: RecordID) -> Self {
         let all = RecordListing<Follow>().ordered(by: Follow.byCreation, descending: true)
-        return .published(all.where(Follow.byProfile, is: profile), size: PageLimits.largestSize)
+        return .published(all.where(Follow.byMarked, is: profile), size: PageLimits.largestSize)
     }
 
     /// The profiles that a profile follows, the newest first.
@@ -127,14 +152,6 @@ extension RecordQuery where Value == Profile? {
     /// The user's own profile; `nil` before the user has a name.
     public static var me: Self {
         RecordQuery(reading: Profile.collection) { $0.records(Profile.self).first }
-    }
-}
-
-extension RecordQuery where Value == [Post] {
-    /// The user's own posts, the newest first.
-    public static var ownPosts: Self {
-        // Ids are in the order of time.
-        RecordQuery(reading: Post.collection) { $0.records(Post.self).sorted { $1.id < $0.id } }
     }
 }
 

@@ -16,14 +16,11 @@ public final class FeedScreen {
     private static let mostAuthors = 200
 
     private let client: SanguineClient
-    private let source: FeedSource
     private let list: ListModel<Post>
-    private let own: RecordModel<[Post]>
     /// The user's likes.
     public let likes: Likes
     /// The operations that the server has not answered, and those that it refused.
     public let outbox: OutboxModel
-    private var deleted: Set<RecordID> = []
     @ObservationIgnored private var authors: [RecordID: ValueModel<Card>] = [:]
     @ObservationIgnored private var ahead: (last: RecordID, pictures: ImagePrefetch)?
 
@@ -38,33 +35,17 @@ public final class FeedScreen {
         _ source: FeedSource = .everyone,
         likes: Likes? = nil
     ) {
-        (self.client, self.source) = (client, source)
+        self.client = client
         self.likes = likes ?? Likes(client)
         list = client.model(source.list)
-        own = client.model(.ownPosts)
         outbox = client.outbox.model
         self.likes.follow(list)
     }
 
     // MARK: - State
 
-    /// The posts, the user's newest ones included, with or without a network.
-    public var posts: [Post] {
-        // The models notify views, in a later turn. The client's value is already the newest.
-        _ = own.value
-        let rows = list.items.filter { !deleted.contains($0.id) }
-        let known = Set(rows.map(\.id))
-        let waiting = Set(outbox.pending.filter { $0.name == PublishPost.name }.map(\.lane))
-        let newest = rows.first?.createdAt
-        let missing = client.cached(.ownPosts).filter { post in
-            guard source.contains(own: post), !known.contains(post.id) else { return false }
-            if waiting.contains(post.id.text) { return true }
-            guard let newest, let createdAt = post.createdAt else { return rows.isEmpty }
-            return createdAt >= newest
-        }
-        return missing + rows
-    }
-
+    /// The posts, with or without a network; the user's own ones before the server has them.
+    public var posts: [Post] { list.items }
     public var hasMore: Bool { list.hasMore }
     public var phase: ListModel<Post>.Phase { list.phase }
     /// The reason why the list, or its next page, could not be loaded.
@@ -137,7 +118,7 @@ public final class FeedScreen {
             photo: file,
             placeholder: photo?.placeholder
         )
-        try client.perform(PublishPost(post))
+        try client.perform(Write(post))
         return client.record(Post.self, post.id) ?? post
     }
 
@@ -149,8 +130,7 @@ public final class FeedScreen {
 
     /// Deletes one of the user's own posts.
     public func delete(_ post: Post) throws {
-        try client.perform(DeletePost(post.id))
-        deleted.insert(post.id)
+        try client.perform(DeleteRecord(Post.self, post.id))
     }
 }
 
@@ -168,6 +148,12 @@ public struct Photo: Sendable {
 /// The reason why the app refuses an action.
 public enum FeedError: Error, CustomStringConvertible {
     case noProfile
+    case unknownProfile
 
-    public var description: String { "Choose a name first: a post needs the author's profile." }
+    public var description: String {
+        switch self {
+        case .noProfile: "Choose a name first: others see your profile with what you do."
+        case .unknownProfile: "Load the other user's profile first, which needs a network."
+        }
+    }
 }

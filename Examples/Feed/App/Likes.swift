@@ -32,9 +32,7 @@ public final class Likes {
     /// Likes a post, or takes the like back.
     public func set(_ isLiked: Bool, of post: Post) throws {
         guard isLiked != contains(post) else { return }
-        let receipt =
-            isLiked
-            ? try client.perform(LikePost(post.id)) : try client.perform(UnlikePost(post.id))
+        let receipt = try client.perform(SetMark(Like(of: post.id), isLiked))
         counts.changed(post, isLiked: isLiked)
         settling[receipt.id] = Task {
             await settle(receipt, of: post.id)

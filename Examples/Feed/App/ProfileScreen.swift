@@ -65,10 +65,12 @@ public final class ProfileScreen {
 
     /// Follows the profile, or ends that.
     ///
-    /// - Throws: ``FeedError`` without an own profile.
+    /// - Throws: ``FeedError`` without an own profile, or before the profile is known.
     public func setFollowed(_ isFollowed: Bool) throws {
         guard let id else { return }
         guard let own = client.cached(.me) else { throw FeedError.noProfile }
-        try client.perform(SetFollowing(id, by: own.id, isFollowed))
+        let account = client.cached(.profile(id))?.account
+        guard account != nil || !isFollowed else { throw FeedError.unknownProfile }
+        try client.perform(SetMark(Follow(of: id, account, by: own.id), isFollowed))
     }
 }

@@ -15,111 +15,67 @@ public struct SaveProfile: RecordMutation {
     }
 }
 
-/// Publishes a post.
-public struct PublishPost: RecordMutation {
-    public static let name = "post.publish"
-    let post: Post
-    public var lane: String { post.id.text }
+/// A record with a text that a user writes for others: a post, a reply or a message.
+public protocol Written: SyncedRecord {
+    /// The name of the mutation that creates it.
+    static var writing: String { get }
+    var text: String { get }
+    var createdAt: Timestamp? { get set }
+    /// The lane of its operations: those of one lane keep their order.
+    var lane: String { get }
+}
 
-    public init(_ post: Post) { self.post = post }
+/// Creates a post, a reply or a message.
+public struct Write<Content: Written>: RecordMutation {
+    /// The longest text, in bytes.
+    static var mostBytes: Int { 4 << 10 }
+    public static var name: String { Content.writing }
+    let content: Content
+    public var lane: String { content.lane }
+
+    public init(_ content: Content) { self.content = content }
 
     public func apply(to records: inout Records) throws {
-        guard post.text.utf8.count <= Post.mostBytes else {
+        guard content.text.utf8.count <= Self.mostBytes else {
             throw Refusal(.invalidContent, "Write a text of at most 4 KiB.")
         }
-        var post = post
+        var content = content
         // The server replaces it by its own time.
-        post.createdAt = records.operation.moment
-        records.set(post)
+        content.createdAt = records.operation.moment
+        records.set(content)
     }
 }
 
-/// Deletes one of the user's posts.
-public struct DeletePost: RecordMutation {
-    public static let name = "post.delete"
-    let post: RecordID
-    public var lane: String { post.text }
-
-    public init(_ post: RecordID) { self.post = post }
-
-    public func apply(to records: inout Records) throws { records.delete(Post.self, post) }
+/// A record that marks another one, once for each user: a like of a post, a follow of a profile.
+public protocol Mark: SyncedRecord {
+    /// The name of the mutation that sets it and takes it back.
+    static var marking: String { get }
+    static var byMarked: RecordIndex<Self, RecordID> { get }
+    var marked: RecordID { get }
 }
 
-/// Likes a post, unless the user likes it already, on whichever device.
-public struct LikePost: RecordMutation {
-    public static let name = "post.like"
-    let post: RecordID
-    let id: RecordID
-    public var lane: String { post.text }
+/// Likes or follows, unless the user does already on whichever device, or takes that back.
+public struct SetMark<Content: Mark>: RecordMutation {
+    public static var name: String { Content.marking }
+    let mark: Content
+    let isSet: Bool
+    public var lane: String { mark.marked.text }
 
-    public init(_ post: RecordID, id: RecordID = .new()) { (self.post, self.id) = (post, id) }
+    public init(_ mark: Content, _ isSet: Bool = true) { (self.mark, self.isSet) = (mark, isSet) }
 
     public func apply(to records: inout Records) throws {
-        guard records.query(where: Like.byPost, is: post).isEmpty else { return }
-        records.set(Like(id: id, post: post))
-    }
-}
-
-/// Takes a like back.
-public struct UnlikePost: RecordMutation {
-    public static let name = "post.unlike"
-    let post: RecordID
-    public var lane: String { post.text }
-
-    public init(_ post: RecordID) { self.post = post }
-
-    public func apply(to records: inout Records) throws {
-        for like in records.query(where: Like.byPost, is: post) {
-            records.delete(Like.self, like.id)
-        }
-    }
-}
-
-/// Replies to a post.
-public struct SendReply: RecordMutation {
-    public static let name = "reply.send"
-    let reply: Reply
-    public var lane: String { reply.post.text }
-
-    public init(_ reply: Reply) { self.reply = reply }
-
-    public func apply(to records: inout Records) throws {
-        guard reply.text.utf8.count <= Post.mostBytes else {
-            throw Refusal(.invalidContent, "Write a text of at most 4 KiB.")
-        }
-        var reply = reply
-        reply.createdAt = records.operation.moment
-        records.set(reply)
-    }
-}
-
-/// Follows a profile, or ends that.
-public struct SetFollowing: RecordMutation {
-    public static let name = "profile.follow"
-    let profile: RecordID
-    let fan: RecordID
-    let id: RecordID
-    let isFollowing: Bool
-    public var lane: String { profile.text }
-
-    public init(_ profile: RecordID, by fan: RecordID, _ isFollowing: Bool, id: RecordID = .new()) {
-        (self.profile, self.fan, self.isFollowing, self.id) = (profile, fan, isFollowing, id)
-    }
-
-    public func apply(to records: inout Records) throws {
-        let known = records.query(where: Follow.byProfile, is: profile)
-        if isFollowing, known.isEmpty {
-            let moment = records.operation.moment
-            records.set(Follow(id: id, of: profile, by: fan, at: moment))
-        } else if !isFollowing {
-            for follow in known { records.delete(Follow.self, follow.id) }
+        let known = records.query(where: Content.byMarked, is: mark.marked)
+        if isSet, known.isEmpty {
+            records.set(mark)
+        } else if !isSet {
+            for mark in known { records.delete(Content.self, mark.id) }
         }
     }
 }
 
 /// The types that both client and server register.
 public let feedTypes: [any Registrable.Type] = [
-    Profile.self, Follow.self, Post.self, Like.self, Reply.self, SaveProfile.self,
-    PublishPost.self, DeletePost.self, LikePost.self, UnlikePost.self, SendReply.self,
-    SetFollowing.self,
+    Profile.self, Follow.self, Post.self, Like.self, Reply.self, Message.self, SaveProfile.self,
+    Write<Post>.self, Write<Reply>.self, Write<Message>.self, SetMark<Like>.self,
+    SetMark<Follow>.self,
 ]

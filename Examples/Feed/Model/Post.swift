@@ -1,18 +1,26 @@
 public import SanguineModel
 
 /// A picture with a text, which all users may read.
-public struct Post: SyncedRecord {
+public struct Post: Written {
+    /// The posts of the users that a user follows, and the user's own ones.
+    public static let following = RecordTimeline(
+        "following",
+        by: "author",
+        in: "follows",
+        naming: "followed",
+        includesOwn: true
+    )
     public static let collection = RecordCollection(
         "posts",
         access: .everyone,
         indexes: ["createdAt", "profile"],
         blobs: [.publicly("photo")],
-        owner: "author"
+        owner: "author",
+        timelines: [following]
     )
+    public static let writing = "post.publish"
     public static let byCreation = RecordIndex<Post, Timestamp>("createdAt")
     public static let byProfile = RecordIndex<Post, RecordID>("profile")
-    /// The longest text, in bytes.
-    static let mostBytes = 4 << 10
 
     public let id: RecordID
     public let text: String
@@ -30,6 +38,8 @@ public struct Post: SyncedRecord {
     /// The number of replies, which the server counts.
     public var replies: Int?
 
+    public var lane: String { id.text }
+
     public init(
         id: RecordID,
         _ text: String,
@@ -43,7 +53,7 @@ public struct Post: SyncedRecord {
 }
 
 /// One user likes a post.
-public struct Like: SyncedRecord {
+public struct Like: Mark {
     public static let collection = RecordCollection(
         "likes",
         access: .everyone,
@@ -52,14 +62,18 @@ public struct Like: SyncedRecord {
         unique: [["post", "account"]],
         counts: [RecordCounter(by: "post", in: "posts", as: "likes")]
     )
-    public static let byPost = RecordIndex<Like, RecordID>("post")
+    public static let marking = "post.like"
+    public static let byMarked = RecordIndex<Like, RecordID>("post")
 
     public let id: RecordID
     public let post: RecordID
+    public var marked: RecordID { post }
+
+    public init(of post: RecordID, id: RecordID = .new()) { (self.post, self.id) = (post, id) }
 }
 
 /// An answer to a post.
-public struct Reply: SyncedRecord {
+public struct Reply: Written {
     public static let collection = RecordCollection(
         "replies",
         access: .everyone,
@@ -67,6 +81,7 @@ public struct Reply: SyncedRecord {
         owner: "author",
         counts: [RecordCounter(by: "post", in: "posts", as: "replies")]
     )
+    public static let writing = "reply.send"
     public static let byCreation = RecordIndex<Reply, Timestamp>("createdAt")
     public static let byPost = RecordIndex<Reply, RecordID>("post")
 
@@ -78,6 +93,8 @@ public struct Reply: SyncedRecord {
     public var createdAt: Timestamp?
     /// The id of the owner's account, which the server sets.
     public var author: String?
+
+    public var lane: String { post.text }
 
     public init(id: RecordID, to post: RecordID, _ text: String, by profile: RecordID) {
         (self.id, self.post, self.text, self.profile) = (id, post, text, profile)

@@ -35,17 +35,18 @@ public struct Profile: SyncedRecord {
 }
 
 /// One user follows another one.
-public struct Follow: SyncedRecord {
+public struct Follow: Mark {
     public static let collection = RecordCollection(
         "follows",
         access: .everyone,
-        indexes: ["createdAt", "profile", "fan"],
+        indexes: ["createdAt", "profile", "fan", "followed"],
         owner: "account",
         unique: [["profile", "account"]],
         counts: [RecordCounter(by: "profile", in: "profiles", as: "followers")]
     )
     public static let byCreation = RecordIndex<Follow, Timestamp>("createdAt")
-    public static let byProfile = RecordIndex<Follow, RecordID>("profile")
+    public static let marking = "profile.follow"
+    public static let byMarked = RecordIndex<Follow, RecordID>("profile")
     public static let byFan = RecordIndex<Follow, RecordID>("fan")
 
     public let id: RecordID
@@ -53,11 +54,27 @@ public struct Follow: SyncedRecord {
     public let profile: RecordID
     /// The profile of the user who follows; shown only if it has the same owner as this record.
     public let fan: RecordID
-    public let createdAt: Timestamp?
+    /// The id of the followed profile's account; `nil` in follows of earlier versions of the app.
+    public let followed: String?
+    /// The time of the follow, which the server sets.
+    public var createdAt: Timestamp?
     /// The id of the owner's account, which the server sets.
     public var account: String?
+    public var marked: RecordID { profile }
 
-    init(id: RecordID, of profile: RecordID, by fan: RecordID, at moment: Timestamp) {
-        (self.id, self.profile, self.fan, createdAt) = (id, profile, fan, moment)
+    /// Creates a follow.
+    ///
+    /// - Parameters:
+    ///   - profile: The followed profile.
+    ///   - account: The id of its account; `nil` is enough to end a follow.
+    ///   - fan: The profile of the user who follows.
+    ///   - id: The follow's id.
+    public init(
+        of profile: RecordID,
+        _ account: String?,
+        by fan: RecordID,
+        id: RecordID = .new()
+    ) {
+        (self.profile, followed, self.fan, self.id) = (profile, account, fan, id)
     }
 }

@@ -138,7 +138,7 @@ struct FeedNetworkTests {
                 let post = Post(id: .new(), "New \(number)", by: crowd[0].0.profile)
                 let first = Int64(2 + number)
                 try await crowd[0].0.perform(
-                    [PublishPost(post)],
+                    [Write(post)],
                     from: first,
                     at: world.clock.now()
                 )
@@ -169,7 +169,7 @@ struct FeedNetworkTests {
                 let now = world.clock.now()
                 _ = try await concurrently(leaving.count) { number in
                     let fan = leaving[number]
-                    let change = SetFollowing(star.profile, by: fan.profile, isFollowing)
+                    let change = star.followed(by: fan.profile, isFollowing)
                     try await fan.perform([change], from: isFollowing ? 2 : 3, at: now)
                 }
             }
@@ -187,7 +187,11 @@ struct FeedNetworkTests {
             let client = try world.client()
             let screen = try await world.screen(client)
             await screen.load()
-            try await ana.perform([DeletePost(post.id)], from: 3, at: world.clock.now())
+            try await ana.perform(
+                [DeleteRecord(Post.self, post.id)],
+                from: 3,
+                at: world.clock.now()
+            )
             let row = try #require(await screen.posts.first)
             try await screen.likes.set(true, of: row)
             try await eventually("the refusal") {
@@ -208,14 +212,18 @@ struct FeedNetworkTests {
             let delay = ManualClock()
             let network = FaultyNetwork(URLSessionTransport.patient, seed: seed, clock: delay)
             let client = try world.client { ($0.transport, $0.delay) = (network, delay) }
-            _ = try await delay.advancing { try await client.value(of: .account) }
+            let star = await ProfileScreen(client, ana.profile)
+            _ = try await delay.advancing {
+                _ = try await client.value(of: .account)
+                try await star.load()
+            }
             network.faults = .rough
             let screen = try await world.screen(client)
             let own = [
                 try await screen.publish("One"), try await screen.publish("Two"),
             ]
             try await screen.likes.set(true, of: target)
-            try await ProfileScreen(client, ana.profile).setFollowed(true)
+            try await star.setFollowed(true)
             try await screen.delete(own[0])
             try await delay.advancing(within: .seconds(30)) {
                 try await eventually("an empty outbox, \(network)", within: .seconds(30)) {

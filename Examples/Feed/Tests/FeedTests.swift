@@ -61,12 +61,12 @@ struct FeedTests {
                 try await world.visitor("Ben"), RecordedNetwork(), ManualClock()
             )
             let client = try world.slowClient(recorded, delay)
-            _ = try await delay.passing {
+            _ = try await delay.passing(through: recorded) {
                 _ = try await client.value(of: .account)
                 try await ProfileScreen(client).save(name: "Defne")
                 try await client.synchronize()
             }
-            let first = try await delay.passing(waitsUpTo: FeedWorld.latency) {
+            let first = try await delay.passing(waitsUpTo: FeedWorld.latency, through: recorded) {
                 try await client.value(of: .profile(ben.profile)).name
             }
             #expect(first.value == "Ben")
@@ -90,22 +90,28 @@ struct FeedTests {
 
             // The user's own change is there at once, and the look-up is made again.
             let me = try #require(client.cached(.me))
-            _ = try await delay.passing { try await client.value(of: .profile(me.id)) }
-            _ = try await delay.passing {
+            _ = try await delay.passing(through: recorded) {
+                try await client.value(of: .profile(me.id))
+            }
+            _ = try await delay.passing(through: recorded) {
                 try await ProfileScreen(client).save(name: "Deniz")
                 try await client.synchronize()
             }
-            let renamed = try await delay.passing { try await client.value(of: .profile(me.id)) }
+            let renamed = try await delay.passing(through: recorded) {
+                try await client.value(of: .profile(me.id))
+            }
             #expect(renamed.value.name == "Deniz" && renamed.value.account != nil)
 
             // Another user's change is there after five minutes.
             let query = ValueQuery<Profile>.profile(ben.profile)
-            _ = try await delay.passing { try await client.value(of: query) }
+            _ = try await delay.passing(through: recorded) { try await client.value(of: query) }
             let profile = Profile(id: ben.profile, name: "Benno")
             try await ben.perform([SaveProfile(profile)], from: 2, at: world.clock.now())
             #expect(try await client.value(of: query).name == "Ben")
             world.clock.advance(by: .minutes(6))
-            let later = try await delay.passing { try await client.value(of: query) }
+            let later = try await delay.passing(through: recorded) {
+                try await client.value(of: query)
+            }
             #expect(later.value.name == "Benno")
             client.close()
         }
@@ -116,7 +122,7 @@ struct FeedTests {
             let (network, delay) = (RecordedNetwork(), ManualClock())
             let client = try world.client { ($0.transport, $0.delay) = (network, delay) }
             try await ProfileScreen(client).save(name: "Defne")
-            _ = try await delay.passing { try await client.synchronize() }
+            _ = try await delay.passing(through: network) { try await client.synchronize() }
 
             let times = WatchedState<[String: [Duration]]>([:])
             network.watch { request in
@@ -126,7 +132,7 @@ struct FeedTests {
             let path = "/v1/collections/posts/records"
             network.lose(.request, of: path)
             await #expect(throws: SanguineError.self) {
-                try await delay.passing { try await client.refresh(.feed()) }
+                try await delay.passing(through: network) { try await client.refresh(.feed()) }
             }
             let reads = times.value[path] ?? []
             let waits = zip(reads.dropFirst(), reads).map { $0 - $1 }
@@ -139,14 +145,18 @@ struct FeedTests {
 
             network.lose(.request, of: "/v1/sync/push")
             try await FeedScreen(client).publish("Hello")
-            _ = try await delay.passing(waitsUpTo: .seconds(20)) {
+            _ = try await delay.passing(waitsUpTo: .seconds(20), through: network) {
                 try await times.wait(for: "five sends", within: TestingLimits.longestWait) {
                     $0["/v1/sync/push"]?.count ?? 0 >= 5
                 }
             }
             network.lose(nil)
-            _ = try await delay.passing(waitsUpTo: .seconds(20)) { try await client.synchronize() }
-            let rows = try await delay.passing { try await client.refresh(.feed()) }
+            _ = try await delay.passing(waitsUpTo: .seconds(20), through: network) {
+                try await client.synchronize()
+            }
+            let rows = try await delay.passing(through: network) {
+                try await client.refresh(.feed())
+            }
             #expect(rows.value.map(\.text) == ["Hello"])
             printFigure(
                 "K4",
@@ -167,30 +177,40 @@ struct FeedTests {
         try await FeedWorld.with { world in
             let crowd = try await world.crowd(120)
             let (star, post) = try #require(crowd.first)
+            let client = try world.client()
+            let reader = try await client.value(of: .account).id.description
             for (visitor, _) in crowd.dropFirst() {
                 let reply = Reply(id: .new(), to: post.id, "Hello", by: visitor.profile)
-                let follow = SetFollowing(star.profile, by: visitor.profile, true)
-                let now = world.clock.now()
-                try await visitor.perform([SendReply(reply), follow], from: 3, at: now)
+                let follow = star.followed(by: visitor.profile)
+                let message = Message(
+                    id: .new(),
+                    "Hello",
+                    from: visitor.profile,
+                    to: .new(),
+                    reader: reader
+                )
+                try await visitor.perform(
+                    [Write(reply), follow, Write(message)],
+                    from: 3,
+                    at: world.clock.now()
+                )
             }
-            let followed = crowd.dropFirst().map {
-                SetFollowing($0.0.profile, by: star.profile, true)
-            }
+            let followed = crowd.dropFirst().map { $0.0.followed(by: star.profile) }
             let now = world.clock.now()
             try await star.perform(Array(followed.prefix(100)), from: 3, at: now)
             try await star.perform(Array(followed.dropFirst(100)), from: 103, at: now)
 
-            let client = try world.client()
             let pages: [(list: String, sizes: [Int])] = [
                 ("feed", try await sizes(of: .feed(), client)),
                 ("replies", try await sizes(of: .replies(to: post.id), client)),
                 ("followers", try await sizes(of: .followers(of: star.profile), client)),
                 ("following", try await sizes(of: .following(of: star.profile), client)),
                 ("search", try await sizes(of: .search("person"), client)),
+                ("messages", try await sizes(of: ListQuery<Message>.newest, client)),
             ]
             #expect(pages[0].sizes == [20, 20, 20, 20, 20, 20])
             #expect(pages[1...3].map { $0.sizes } == [[100, 19], [100, 19], [100, 19]])
-            #expect(pages[4].sizes == [100, 20])
+            #expect(pages[4...].map { $0.sizes } == [[100, 20], [100, 19]])
             let counted = try await client.value(of: .profile(star.profile))
             #expect(counted.followers == 119)
 
@@ -205,7 +225,7 @@ struct FeedTests {
             printFigure(
                 "K5",
                 ours: "pages of \(text); of 1,000 requested rows, \(page.items.count) are sent",
-                theirs: "feed 20, replies, followers, following and search 100"
+                theirs: "feed 20, replies, followers, following, search and messages 100"
             )
             client.close()
         }
@@ -289,8 +309,8 @@ struct FeedTests {
             let recorded = RecordedNetwork()
             let client = try world.slowClient(recorded, delay, taking: .milliseconds(1_200))
             let screen = await FeedScreen(client)
-            _ = try await delay.passing { await screen.load() }
-            _ = try await delay.passing {
+            _ = try await delay.passing(through: recorded) { await screen.load() }
+            _ = try await delay.passing(through: recorded) {
                 try await client.value(of: .profile(crowd[0].0.profile))
             }
             _ = client.measure("draw") { Drawing(1, width: 8, height: 8).png }

@@ -7,7 +7,7 @@ import Testing
 /// The real executable, as a user runs it.
 @Suite("Feed in a terminal", .bounded(.seconds(180)))
 struct FeedToolTests {
-    @Test func `two users fill, scroll, like, reply, follow and search`() async throws {
+    @Test func `two users fill, scroll, like, reply, follow, search and write`() async throws {
         try await Self.withServer { ana, ben in
             #expect(try await ana.run(["profile", "--name", "Ana", "--draw", "5"]).status == 0)
             let filled = try await ana.run(["fill", "--posts", "45"])
@@ -27,6 +27,9 @@ struct FeedToolTests {
             let profile = String(found.prefix { $0 != " " })
             #expect(try await ben.run(["follow", profile]).output == "followed\n")
             #expect(try await ben.run(["profile", profile]).output.contains("1 followers"))
+            let timeline = try await ben.run(["scroll", "--following", "--pages", "1"]).output
+            #expect(timeline.contains("Ana: Picture 45"), "\(timeline)")
+            try await Self.write(ana, ben)
 
             var seen = ""
             // For five seconds the server may give the page that it had before the like.
@@ -38,6 +41,17 @@ struct FeedToolTests {
             let refused = try await ben.run(["like", "nothing"])
             #expect(refused.status != 0)
         }
+    }
+
+    private static func write(_ ana: ToolDevice, _ ben: ToolDevice) async throws {
+        let sent = try await ana.run(["message", "@Ben", "Hello"])
+        #expect(sent.output == "You: Hello\n", "\(sent.errors)")
+        let inbox = try await ben.run(["conversations"]).output
+        #expect(inbox.hasSuffix(" from Ana: Hello\n"), "\(inbox)")
+        let answered = try await ben.run(["message", "@Ana", "Hi!"])
+        #expect(answered.output == "Ana: Hello\nYou: Hi!\n", "\(answered.errors)")
+        #expect(try await ana.run(["message", "@Ben"]).output == "You: Hello\nBen: Hi!\n")
+        #expect(try await ana.run(["message", "@Nobody", "Hello"]).status != 0)
     }
 
     private static func check(_ output: String) throws {

@@ -185,8 +185,13 @@ struct Visitor: Sendable {
     /// Publishes a post as the second operation of this device.
     func post(_ text: String, at moment: Timestamp) async throws -> Post {
         let post = Post(id: .new(), text, by: profile)
-        try await perform([PublishPost(post)], from: 2, at: moment)
+        try await perform([Write(post)], from: 2, at: moment)
         return post
+    }
+
+    /// Returns the change with which a profile follows this user, or no longer does.
+    func followed(by fan: RecordID, _ isFollowed: Bool = true) -> SetMark<Follow> {
+        SetMark(Follow(of: profile, account.description, by: fan), isFollowed)
     }
 
     /// Requests a page of a list, and returns its body.
@@ -218,9 +223,12 @@ struct Visitor: Sendable {
 extension ManualClock {
     /// Runs a body while waits on the clock pass, one after the other, and returns their sum.
     ///
-    /// The sum is exact, however busy the machine is. Longer waits, such as timeouts, do not pass.
+    /// The sum is exact, however busy the machine is. Longer waits, such as timeouts, do not pass,
+    /// and none does while the server has a request: otherwise the waits of others could add up to
+    /// its timeout.
     func passing<Value: Sendable>(
         waitsUpTo limit: Duration = .seconds(3),
+        through network: RecordedNetwork,
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> (value: Value, time: Duration) {
         let start = now
@@ -232,7 +240,9 @@ extension ManualClock {
         defer { task.cancel() }
         try await eventually("the end of the body", within: TestingLimits.longestWait) {
             if ended.value { return true }
-            if let next = timeToNextWake, next <= limit { advance(by: next) }
+            if network.inFlight == 0, let next = timeToNextWake, next <= limit {
+                advance(by: next)
+            }
             return false
         }
         let time = start.duration(to: now)

@@ -12,10 +12,11 @@ import SanguineServer
 struct FeedTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "Feed",
-        abstract: "Scroll, post, like, reply and follow. Without a server, it runs its own.",
+        abstract: "Scroll, post, like, reply, follow and write. Without a server, it runs its own.",
         subcommands: [
             Scroll.self, Publish.self, SetLike.self, Replies.self, ShowProfile.self,
-            Follows.self, Search.self, Fill.self, Matrix.self, Serve.self,
+            Follows.self, Search.self, Conversations.self, SendMessage.self, Fill.self, Matrix.self,
+            Serve.self,
         ],
         defaultSubcommand: Scroll.self
     )

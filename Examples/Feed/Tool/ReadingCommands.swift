@@ -8,22 +8,27 @@ import Sanguine
 extension FeedTool {
     struct Scroll: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Scroll through the posts of all users, or of a profile; offline, too."
+            abstract: "Scroll through posts: all, those of users that you follow, or one's."
         )
         @Option(help: "The number of pages to scroll through.") var pages = 2
         @Option(help: "The time for which a page is read, in milliseconds.") var pause = 300
         @Option(help: "The id of a profile. Default: all users.", transform: recordID)
         var profile: RecordID?
+        @Flag(help: "Only your posts and those of the users that you follow.") var following = false
         @OptionGroup var options: AppOptions
 
         func validate() throws {
             guard (1...100).contains(pages), (0...60_000).contains(pause) else {
                 throw ValidationError("Set '--pages' to 1 to 100, and '--pause' to 0 to 60000.")
             }
+            guard profile == nil || !following else {
+                throw ValidationError("Set '--profile' or '--following', not both.")
+            }
         }
 
         func run() async throws {
-            let source = profile.map { FeedSource.profile($0) } ?? .everyone
+            let all = following ? FeedSource.following : .everyone
+            let source = profile.map { FeedSource.profile($0) } ?? all
             try await options.withApp { client in
                 let screen = FeedScreen(client, source)
                 let cached = screen.posts.count

@@ -106,6 +106,7 @@ extension FeedTool {
         func run() async throws {
             try await options.withApp { client in
                 let screen = ProfileScreen(client, id)
+                try? await screen.load()
                 try screen.setFollowed(!undo)
                 try say(screen.isFollowed ? "followed" : "not followed")
             }

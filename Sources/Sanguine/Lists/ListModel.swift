@@ -69,13 +69,23 @@ where Item.ID: Sendable {
     /// The last row that appeared while a page was being prefetched.
     @ObservationIgnored private var appearedMeanwhile: Item.ID?
 
-    init(_ source: ListSource<Item>, on services: ClientServices) {
-        self.source = source
+    /// The user's own records, if the model shows them.
+    @ObservationIgnored private let own: OwnRecordFollowing<Item>?
+    /// The rows without the user's own records; empty if the model does not show these.
+    @ObservationIgnored private var listed: [Item] = []
+
+    init(
+        _ source: ListSource<Item>,
+        own: OwnRecordFollowing<Item>? = nil,
+        on services: ClientServices
+    ) {
+        (self.source, self.own) = (source, own)
         models = services.models
         mainActorBatch = services.mainActorBatch
         owner = mainActorBatch.newOwner()
         follow()
         applyNewest()
+        own?.start(services) { [weak self] in self?.applyNewest() }
     }
 
     private func follow() {
@@ -164,6 +174,7 @@ where Item.ID: Sendable {
 
     func userChanged() {
         isOfFormerID = false
+        own?.userChanged()
         applyNewest()
     }
 
@@ -180,16 +191,7 @@ where Item.ID: Sendable {
         let before = shown
         shown = state
         self.span = span
-        switch rows {
-        case .nothing: break
-        case .slid:
-            rows.apply(to: &items)
-            models?.changed(self)
-        case .all(let all):
-            guard items != all else { break }
-            items = all
-            models?.changed(self)
-        }
+        show(rows, in: state)
         if before.hasMore != state.hasMore { hasMore = state.hasMore }
         if before.hasPrevious != state.hasPrevious { hasPrevious = state.hasPrevious }
         // Two equal errors may come from different responses.
@@ -197,6 +199,24 @@ where Item.ID: Sendable {
         if before.nextError != nil || state.nextError != nil { nextError = state.nextError }
         if before.asOf != state.asOf { asOf = state.asOf }
         if before.phase != state.phase { phase = state.phase }
+    }
+
+    private func show(_ change: PageChange<Item>, in state: ListSnapshot<Item>) {
+        let all: [Item]
+        switch change {
+        case _ where own != nil:
+            change.apply(to: &listed)
+            all = own?.rows(listed, in: state) ?? listed
+        case .nothing: return
+        case .slid:
+            change.apply(to: &items)
+            models?.changed(self)
+            return
+        case .all(let rows): all = rows
+        }
+        guard items != all else { return }
+        items = all
+        models?.changed(self)
     }
 }
 

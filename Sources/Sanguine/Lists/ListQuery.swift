@@ -34,6 +34,8 @@ where Item.ID: Sendable {
     let key: QueryKey
     let base: URL?
     let fetch: Fetch
+    /// How the list's model shows the user's own records; `nil` if it does not.
+    private(set) var own: OwnRecordRows<Item>?
     private let place: DeclarationPlace
     private let isCursorExpired: (@Sendable (SanguineError) -> Bool)?
 
@@ -114,6 +116,13 @@ where Item.ID: Sendable {
     ///
     /// It does not depend on the parameters, so any parameters will do.
     public var declaration: QueryDeclaration { QueryDeclaration(name, policy, .list, place) }
+
+    /// Returns the list, whose model shows the user's own records.
+    func showing(_ own: OwnRecordRows<Item>) -> Self {
+        var list = self
+        list.own = own
+        return list
+    }
 
     /// Whether the error means that the request's cursor is no longer valid.
     func isExpired(_ error: SanguineError, answering request: PageRequest) -> Bool {

@@ -4,7 +4,10 @@ extension SanguineClient {
     /// All views of the list share it.
     @MainActor
     public func model<Item>(_ list: ListQuery<Item>) -> ListModel<Item> {
-        services.models.model(list.key) { ListModel(source(of: list), on: services) }
+        services.models.model(list.key) {
+            let own = list.own.map { OwnRecordFollowing($0, of: users) }
+            return ListModel(source(of: list), own: own, on: services)
+        }
     }
 
     /// Returns the cached rows of a list, with their age and the state of its loads, at once.

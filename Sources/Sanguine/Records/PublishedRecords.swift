@@ -85,6 +85,10 @@ extension ListQuery where Item: SyncedRecord {
     ///
     /// - Parameters:
     ///   - listing: The records and their order. Default: all, by id.
+    ///   - showsOwn: Whether the list's ``ListModel`` shows the user's own records as they are on
+    ///     this device, with all operations that the server has not applied: new ones where the
+    ///     list will have them, changed ones in their place, deleted ones not at all. Other reads
+    ///     return the server's rows. Default: no.
     ///   - size: The number of rows to request at once, at most 100. Default: 20.
     ///   - policy: The policy of the list. Default: fresh for 30 seconds, in memory.
     ///   - fileID: The file of the declaration. Default: that of the caller.
@@ -92,15 +96,16 @@ extension ListQuery where Item: SyncedRecord {
     /// - Returns: The list.
     public static func published(
         _ listing: RecordListing<Item> = RecordListing(),
+        showsOwn: Bool = false,
         size: Int = PageLimits.size,
         policy: Policy = .publishedList,
         fileID: StaticString = #fileID,
         line: UInt = #line
     ) -> Self {
         let collection = Item.collection.name
-        return ListQuery(
+        let list = ListQuery(
             "records:\(collection)",
-            listing.text,
+            showsOwn ? "own&\(listing.text)" : listing.text,
             policy: policy.depends(on: listing.collections),
             size: size,
             fileID: fileID,
@@ -111,6 +116,7 @@ extension ListQuery where Item: SyncedRecord {
                 try $0.whole()
             }
         }
+        return showsOwn ? list.showing(OwnRecordRows(listing)) : list
     }
 }
 

@@ -17,8 +17,22 @@ public import SanguineModel
 /// The collection must declare the indexes. Without an order, records are ordered by id.
 public struct RecordListing<R: SyncedRecord>: Hashable, Sendable {
     private var parameters: [String: String] = [:]
+    /// The required values of indexed members.
+    private(set) var conditions: [String: JSONValue] = [:]
+    /// The indexed member to order by; `nil` orders by id, or by a search.
+    private(set) var order: Order?
+    /// The timeline that the list shows; `nil` for the records of all authors.
+    private(set) var timeline: RecordTimeline?
+    /// Whether the list has only the records that a search finds.
+    private(set) var isSearch = false
     /// The collections of which a change makes the list stale.
     private(set) var collections: Set<String> = [R.collection.name]
+
+    /// An order by the value of a member.
+    struct Order: Hashable, Sendable {
+        let field: String
+        let isDescending: Bool
+    }
 
     /// Creates the list of all records that the user may read.
     public init() {}
@@ -26,7 +40,9 @@ public struct RecordListing<R: SyncedRecord>: Hashable, Sendable {
     /// Returns the list with only the records whose member has the value.
     public func `where`<Value: IndexValue>(_ index: RecordIndex<R, Value>, is value: Value) -> Self
     {
-        with("where.\(index.field)", value.json.parameter)
+        var listing = with("where.\(index.field)", value.json.parameter)
+        listing.conditions[index.field] = value.json
+        return listing
     }
 
     /// Returns the list in the order of a member, and among equal values of the id.
@@ -34,7 +50,9 @@ public struct RecordListing<R: SyncedRecord>: Hashable, Sendable {
         by index: RecordIndex<R, Value>,
         descending: Bool = false
     ) -> Self {
-        with("order", (descending ? "-" : "") + index.field)
+        var listing = with("order", (descending ? "-" : "") + index.field)
+        listing.order = Order(field: index.field, isDescending: descending)
+        return listing
     }
 
     /// Returns the list with only the records whose text begins with `prefix`, regardless of case
@@ -43,7 +61,9 @@ public struct RecordListing<R: SyncedRecord>: Hashable, Sendable {
     /// The collection must declare the member in `search`. A list has one search and no other
     /// order.
     public func search(_ field: RecordField<R, String>, prefix: String) -> Self {
-        with("prefix.\(field.name)", prefix)
+        var listing = with("prefix.\(field.name)", prefix)
+        listing.isSearch = true
+        return listing
     }
 
     /// Returns the listing of the newest records of the authors that the user follows.
@@ -56,6 +76,8 @@ public struct RecordListing<R: SyncedRecord>: Hashable, Sendable {
     public static func timeline(_ timeline: RecordTimeline) -> Self {
         var listing = Self().with("timeline", timeline.name)
         listing.collections.insert(timeline.follows)
+        listing.timeline = timeline
+        listing.order = Order(field: "createdAt", isDescending: true)
         return listing
     }
 

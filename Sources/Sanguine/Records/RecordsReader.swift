@@ -181,9 +181,14 @@ extension OutboxContents {
         )
     }
 
+    /// Returns the visible values of the records that pending operations have changed.
+    func changes(in collection: String) -> [RecordID: RecordValue?] {
+        state.replay.changes(in: collection, without: hidden)
+    }
+
     func all(in collection: String) throws -> [(RecordID, RecordValue)] {
         let stored = try base.all(in: collection)
-        let changes = state.replay.changes(in: collection, without: hidden)
+        let changes = changes(in: collection)
         guard !changes.isEmpty else { return stored }
         var all = Dictionary(stored) { first, _ in first }
         for (id, value) in changes { all[id] = value }

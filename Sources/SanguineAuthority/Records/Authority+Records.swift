@@ -335,7 +335,8 @@ extension RecordQuery {
         self.timeline = Timeline(
             in: StoredIndex.timeline(by: timeline.by).name,
             of: IndexList(timeline.follows, in: account, by: timeline.naming),
-            limit: WireLimits.followedAuthors
+            limit: WireLimits.followedAuthors,
+            own: timeline.includesOwn ? RecordID(account) : nil
         )
         isDescending = true
     }

@@ -82,12 +82,15 @@ public struct RecordQuery: Hashable, Sendable {
         public var follows: IndexList
         /// The maximum number of entries to read of that list.
         public var limit: Int
+        /// An author in addition to those of the list; `nil` for none.
+        public var own: RecordID?
 
         /// Creates the description.
-        public init(in list: String, of follows: IndexList, limit: Int) {
+        public init(in list: String, of follows: IndexList, limit: Int, own: RecordID? = nil) {
             self.list = list
             self.follows = follows
             self.limit = limit
+            self.own = own
         }
     }
 

@@ -36,13 +36,14 @@ public struct TimelineMerge: Sendable {
     ///   - after: The position after which the page continues; `nil` for the newest records.
     ///   - keys: The keys of the list that names the authors; repeated ones, and those that name
     ///     none, are ignored.
-    public init(after: RecordPosition?, _ keys: [IndexKey]) {
+    ///   - own: An author in addition to those. Default: `nil`.
+    public init(after: RecordPosition?, _ keys: [IndexKey], own: RecordID? = nil) {
         self.after = after
         let authors = keys.compactMap { key -> RecordID? in
             guard key.bytes.first == Self.text else { return nil }
             return RecordID(String(decoding: key.bytes.dropFirst(), as: UTF8.self))
         }
-        prefixes = Set(authors).sorted().map(Self.prefix)
+        prefixes = Set(authors + [own].compactMap(\.self)).sorted().map(Self.prefix)
     }
 
     /// The numbers of the authors.

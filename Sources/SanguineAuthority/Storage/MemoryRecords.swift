@@ -110,7 +110,7 @@ struct MemoryRecords: RecordReader {
 
     private func page(_ query: RecordQuery, _ timeline: RecordQuery.Timeline) -> RecordList {
         let followed = (lists[timeline.follows] ?? []).map(\.key).sorted().suffix(timeline.limit)
-        var merge = TimelineMerge(after: query.after, Array(followed))
+        var merge = TimelineMerge(after: query.after, Array(followed), own: timeline.own)
         let source = IndexList(query.collection, in: query.scope, by: timeline.list)
         let entries = lists[source] ?? []
         func add(_ author: Int, after position: RecordPosition? = nil) {

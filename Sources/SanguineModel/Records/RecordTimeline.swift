@@ -17,6 +17,8 @@
 /// merges the lists of the authors that they name. Nothing is written for followers when a record
 /// is created. A page costs one look-up in an index for each followed author and for each of its
 /// records, so an account follows at most ``WireLimits/followedAuthors``.
+///
+/// Users usually expect their own records in it: set ``includesOwn``.
 public struct RecordTimeline: Hashable, Sendable {
     /// The name of the timeline in requests, unique in its collection.
     public let name: String
@@ -26,6 +28,8 @@ public struct RecordTimeline: Hashable, Sendable {
     public let follows: String
     /// The indexed member of these records with the id of the followed author.
     public let naming: String
+    /// Whether the reader's own records are in the timeline, without following the own account.
+    public let includesOwn: Bool
 
     /// Declares a timeline.
     ///
@@ -36,11 +40,20 @@ public struct RecordTimeline: Hashable, Sendable {
     ///   - follows: The collection of the records that name the authors that their owner follows.
     ///     Only these records of the reader count, so the collection may be private.
     ///   - naming: The indexed member of these records with the id of the followed author.
-    public init(_ name: String, by: String, in follows: String, naming: String) {
+    ///   - includesOwn: Whether the reader's own records are in the timeline, too. Then `by` is the
+    ///     collection's `owner`. Default: no.
+    public init(
+        _ name: String,
+        by: String,
+        in follows: String,
+        naming: String,
+        includesOwn: Bool = false
+    ) {
         self.name = name
         self.by = by
         self.follows = follows
         self.naming = naming
+        self.includesOwn = includesOwn
     }
 
     var isPlain: Bool {

@@ -250,6 +250,12 @@ public struct RecordCollection: Hashable, Sendable {
                 declare no timeline of it.
                 """
         }
+        guard timelines.allSatisfy({ !$0.includesOwn || $0.by == owner }) else {
+            return """
+                Let timelines of the collection '\(name)' that include the reader's own records \
+                be by its 'owner'.
+                """
+        }
         return nil
     }
 

@@ -27,7 +27,8 @@ extension RecordCollection {
         /// Default: none.
         case counts
         /// The lists of the newest records of the authors that an account follows, each as `<name>
-        /// by <member> in <collection>.<member>`. Default: none.
+        /// by <member> in <collection>.<member>`, with `including own` if the reader's own records
+        /// are in it, too. Default: none.
         case timelines
         /// The record that remains when a guest is merged into an account that has one with the
         /// same id: `newer`, `account` or `guest`. Default: `newer`.
@@ -54,7 +55,7 @@ extension RecordCollection {
             case .timelines:
                 """
                 at most 8 such as 'home by author in follows.followed', of a collection for \
-                everyone with an index on createdAt
+                everyone with an index on createdAt; with 'including own', by its owner
                 """
             case .onMerge: "newer, account, guest"
             }
@@ -249,7 +250,9 @@ extension RecordCounter {
 extension RecordTimeline {
     /// Reads a timeline in the form of the file, such as `home by author in follows.followed`.
     fileprivate init?(text: some StringProtocol) {
-        let words = text.split(whereSeparator: \.isWhitespace)
+        var words = text.split(whereSeparator: \.isWhitespace)
+        let includesOwn = words.count == 7 && words[5] == "including" && words[6] == "own"
+        if includesOwn { words.removeLast(2) }
         guard words.count == 5, words[1] == "by", words[3] == "in" else { return nil }
         let parts = words[4].split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 2 else { return nil }
@@ -257,10 +260,13 @@ extension RecordTimeline {
             String(words[0]),
             by: String(words[2]),
             in: String(parts[0]),
-            naming: String(parts[1])
+            naming: String(parts[1]),
+            includesOwn: includesOwn
         )
     }
 
     /// The timeline in the form of the file.
-    fileprivate var text: String { "\(name) by \(by) in \(follows).\(naming)" }
+    fileprivate var text: String {
+        "\(name) by \(by) in \(follows).\(naming)\(includesOwn ? " including own" : "")"
+    }
 }

@@ -94,7 +94,7 @@ public enum SettingsReference {
             blobs: [photo]          # the members that name files, which its readers may read
             publicBlobs: [cover]    # those that everyone may read without a token
             owner: author           # the member that the server sets to the owner's account
-            timelines: [home by author in follows.followed]  # the posts of followed authors
+            timelines: [home by author in follows.followed including own]  # of followed authors
           likes:
             access: everyone
             indexes: [post]

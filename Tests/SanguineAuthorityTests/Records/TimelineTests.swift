@@ -20,6 +20,13 @@ private struct TimelineWorld {
             timelines: [
                 RecordTimeline("home", by: "author", in: "follows", naming: "followed"),
                 RecordTimeline("groups", by: "group", in: "follows", naming: "followed"),
+                RecordTimeline(
+                    "all",
+                    by: "author",
+                    in: "follows",
+                    naming: "followed",
+                    includesOwn: true
+                ),
             ]
         ),
         RecordCollection("follows", indexes: ["followed"], unique: [["followed"]]),
@@ -187,6 +194,29 @@ struct TimelineTests {
         #expect(try await social.page(of: "groups").ids == ["p3"])
     }
 
+    @Test func `a timeline can include the reader's own posts, once and without following`()
+        async throws
+    {
+        let social = try await TimelineWorld()
+        for (number, author) in [0, 1, 2, 0].enumerated() {
+            try await social.post(try #require(RecordID("p\(number)")), by: author)
+        }
+        let (ana, ben) = (social.authors[0], social.authors[1])
+        #expect(try await social.page(of: "all", for: ana).ids == ["p3", "p0"])
+        #expect(try await social.page(for: ana).ids == [])
+        // The accounts that ana follows: ben, and herself.
+        for (id, followed) in [("f1", ben), ("f2", ana)] as [(RecordID, Identifier)] {
+            let fields: RecordFields = ["followed": .string(followed.description)]
+            try await social.world.push(CreateRecord(RecordKey("follows", id), fields), by: ana)
+        }
+        let first = try await social.page(2, of: "all", for: ana)
+        #expect(first.ids == ["p3", "p1"])
+        #expect(try await social.page(2, after: first.next, of: "all", for: ana).ids == ["p0"])
+        // Of an account that follows nobody.
+        #expect(try await social.page(of: "all", for: social.authors[2]).ids == ["p2"])
+        #expect(try await social.page(of: "all").ids == [])
+    }
+
     @Test func `a cursor of a timeline is of no use to others, or in another list`() async throws {
         let social = try await TimelineWorld()
         try await social.follow(0)
@@ -291,6 +321,13 @@ struct TimelineTests {
 
     @Test func `invalid declarations of timelines are reported`() {
         let home = RecordTimeline("home", by: "author", in: "follows", naming: "followed")
+        let own = RecordTimeline(
+            "home",
+            by: "group",
+            in: "follows",
+            naming: "followed",
+            includesOwn: true
+        )
         let dotted = RecordTimeline("home", by: "a.b", in: "follows", naming: "followed")
         let invalid = [
             RecordCollection("posts", timelines: [home]),
@@ -306,6 +343,13 @@ struct TimelineTests {
                 access: .everyone,
                 indexes: ["createdAt"],
                 timelines: [dotted]
+            ),
+            RecordCollection(
+                "posts",
+                access: .everyone,
+                indexes: ["createdAt"],
+                owner: "author",
+                timelines: [own]
             ),
         ]
         for collection in invalid { #expect(collection.fault != nil, "\(collection)") }

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import Observation
 import SanguineModel
@@ -69,6 +70,50 @@ struct ListModelTests {
         try await eventually("two pages are shown") { model.items.count == 40 }
 
         #expect(test.network.requests.count == 2)
+    }
+
+    @Test func `a row that appears between a page's arrival and the end of its load loads ahead`()
+        async throws
+    {
+        let test = try TestClient(network: server.network())
+        let model = test.client.model(.feed("a"))
+        try await eventually("the list is ready") { model.phase == .ready }
+        let arrived = DispatchSemaphore(value: 0)
+        let watching = Self.signal(arrived, when: 40, in: test.client.updates(of: .feed("a")))
+        defer { watching.cancel() }
+        test.network.hold()
+        model.itemAppeared(model.items[19].id)
+        try await test.network.waitForHeld(1)
+        // The load ends on the main actor, which this test keeps until the row has appeared.
+        try #require(Self.release(test.network, until: arrived))
+        #expect(model.items.count == 20)
+        model.itemAppeared(test.client.snapshot(of: .feed("a")).items[39].id)
+        try await eventually("three pages are shown") { model.items.count == 60 }
+
+        #expect(test.network.requests.count == 3)
+    }
+
+    /// Signals, not on the main actor, when the list has a number of rows.
+    private nonisolated static func signal(
+        _ arrived: DispatchSemaphore,
+        when count: Int,
+        in updates: AsyncStream<ListSnapshot<FeedRow>>
+    ) -> Task<Void, Never> {
+        Task {
+            for await list in updates where list.items.count == count {
+                arrived.signal()
+                return
+            }
+        }
+    }
+
+    /// Releases the network, and blocks the main actor until the semaphore is signalled.
+    private static func release(
+        _ network: ScriptedTransport,
+        until arrived: DispatchSemaphore
+    ) -> Bool {
+        network.release()
+        return arrived.wait(timeout: .now() + 30) == .success
     }
 
     @Test func `a failed next page leaves the rows and is not requested again`() async throws {
