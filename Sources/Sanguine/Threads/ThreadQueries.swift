@@ -38,7 +38,8 @@ extension RecordQuery where Value == [ThreadMessage] {
     /// Use a ``ThreadModel`` to show a thread, and ``Threads/messages(of:before:limit:)`` to read
     /// earlier messages.
     public static func messages(of thread: RecordID) -> RecordQuery {
-        RecordQuery(reading: ChatThread.collection, ChatMessage.collection) { reader in
+        let thread = thread.ofThread
+        return RecordQuery(reading: ChatThread.collection, ChatMessage.collection) { reader in
             ThreadContents(of: thread, MessageWindow(), from: reader).messages
         }
         .known(ChatMessage.collection.name, "last", thread.text)
