@@ -99,7 +99,7 @@ extension ListQuery where Item: SyncedRecord {
     ) -> Self {
         let collection = Item.collection.name
         return ListQuery(
-            "records:\(collection)",
+            listing.name,
             listing.text,
             policy: policy.depends(on: listing.collections),
             size: size,
@@ -137,7 +137,7 @@ extension ListQuery {
     ) -> Self where Item == PartialRecord<R> {
         let collection = R.collection.name
         return ListQuery(
-            "records:\(collection)(\(selection.names.joined(separator: ",")))",
+            "\(listing.name)(\(selection.names.joined(separator: ",")))",
             listing.text,
             policy: policy.depends(on: listing.collections),
             size: size,
@@ -180,7 +180,8 @@ enum PublishedRecords {
             .map { String($0.dropFirst(prefix.count)) }
     }
 
-    private static let prefix = "records:"
+    /// Begins the names of lists, and of dependencies.
+    static let prefix = "records:"
 
     /// A record in a response.
     struct Line: Decodable {

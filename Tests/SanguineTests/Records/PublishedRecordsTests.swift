@@ -65,6 +65,15 @@ struct PublishedRecordsTests {
         return (fixture, try fixture.client { $0.schema = Self.schema })
     }
 
+    @Test func `a timeline and a list of one collection can be declared together`() throws {
+        let lists = [
+            ListQuery<Post>.published().declaration,
+            ListQuery<Post>.published(.timeline(Post.home)).declaration,
+        ]
+        #expect(QueryDeclaration.conflict(in: lists) == nil)
+        #expect(lists.map(\.name) == ["records:posts", "records:posts:home"])
+    }
+
     private func lookups(_ fixture: RecordsFixture) -> [[String: String]] {
         fixture.network.requests.filter { $0.url.path().hasPrefix("/v1/collections/") }
             .map { request in
