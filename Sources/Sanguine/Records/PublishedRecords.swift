@@ -180,6 +180,17 @@ enum PublishedRecords {
             .map { String($0.dropFirst(prefix.count)) }
     }
 
+    /// Returns the collection whose records a query reads from the server; `nil` for other queries.
+    static func collection(of query: QueryDeclaration) -> String? {
+        collections(of: query.policy).first { collection in
+            ["record:", prefix].contains { lead in
+                guard query.name.hasPrefix(lead + collection) else { return false }
+                let end = query.name.dropFirst(lead.count + collection.count).first
+                return end == nil || end == "(" || end == ":"
+            }
+        }
+    }
+
     /// Begins the names of lists, and of dependencies.
     static let prefix = "records:"
 
