@@ -64,3 +64,10 @@ extension RecordsReader {
         view.source.threads?.pending.all ?? []
     }
 }
+
+extension RecordKey {
+    /// Creates the key of a record; a thread is stored with its id in lower case.
+    init<R: SyncedRecord>(of type: R.Type, _ id: RecordID) {
+        self.init(R.collection.name, R.self == ChatThread.self ? id.ofThread : id)
+    }
+}

@@ -188,6 +188,7 @@ struct ThreadListTests {
         try await stage.ask(client, in: upper, "one")
         try await client.synchronize()
         #expect(client.threads.list().map(\.id) == [lower])
+        #expect(client.record(ChatThread.self, upper)?.id == lower)
         let texts = ["one", "You asked: one"]
         #expect(client.texts(upper) == texts && client.texts(lower) == texts)
         let (query, model) = await (
