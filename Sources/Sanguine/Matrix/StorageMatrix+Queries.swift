@@ -138,8 +138,9 @@ extension QueryDeclaration {
 }
 
 extension StorageMatrix.Server {
-    /// Creates the cells of records that the server selects; those of a collection that is not
-    /// registered have readers whom only the server knows.
+    /// Creates the cells of records that the server selects.
+    ///
+    /// Only the server knows the readers of a collection that is not registered.
     fileprivate init(ofPublished name: String, in collections: [RecordCollection]) {
         let collection = collections.first { $0.name == name }
         self =
