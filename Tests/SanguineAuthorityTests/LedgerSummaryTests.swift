@@ -1,5 +1,6 @@
 import Foundation
 import SanguineModel
+import SanguineTesting
 import TestSupport
 import Testing
 
@@ -116,6 +117,29 @@ struct LedgerSummaryTests {
             }
             #expect(refusal?.code == .malformedRequest)
         }
+    }
+
+    @Test func `the title of a thread is charged with the labels of the answered call`()
+        async throws
+    {
+        let rules = FunctionRules(price: .fixed(1), keepsHistory: true, titles: "title")
+        let title = ScriptedFunction("title", FunctionRules(price: .fixed(2)))
+        let world = CallWorld(ScriptedFunction("f", rules), title)
+        let who = try await world.account(1)
+        let thread = Identifier.numbered(7)
+        var submission = Submission<FunctionRequest<JSONValue>>(
+            key: "a",
+            fingerprint: Fingerprint("a"),
+            content: .success(FunctionRequest(input: ["q": "one"], thread: thread))
+        )
+        submission.labels = Self.tagged
+        _ = try await world.runner.call("f", who, submission)
+        try await eventually("the thread has a title") {
+            try await world.authority.thread(RecordID(thread), of: who.account)?.title != nil
+        }
+
+        let sums = try await world.authority.summary(of: who.account, try query(("by", "tag")))
+        #expect(sums.items.map(\.key) == ["trip"] && sums.items.map(\.charged) == [3])
     }
 
     @Test func `a call's charge has the tag of the caller and the model that was asked last`()

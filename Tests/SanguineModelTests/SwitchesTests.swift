@@ -42,6 +42,20 @@ struct SwitchesTests {
         #expect(switches.mutations["a"] ?? .init() == .init())
     }
 
+    @Test(arguments: ["$balance", "$quotas"], [#""timeout":8"#, #""optimism":false"#])
+    func `a member that has no effect on the balance or the quotas is left out and named`(
+        name: String,
+        member: String
+    ) throws {
+        let (switches, faults) = try read(
+            #"{"queries":{"\#(name)":{"freshness":60,\#(member)}}}"#
+        )
+
+        #expect(switches.queries == [name: .init(freshness: 60)])
+        #expect(faults.count == 1)
+        #expect(faults.first?.contains("'queries.\(name)': it cannot be switched") == true)
+    }
+
     @Test func `valid members next to a fault are kept`() throws {
         let (switches, faults) = try read(
             #"{"queries":{"a":{"freshness":"x","timeout":8},"b":{"optimism":false}},"new":1}"#

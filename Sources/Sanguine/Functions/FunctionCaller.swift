@@ -282,7 +282,7 @@ final class FunctionCaller: Sendable {
             body: try Self.body(function, in: thread),
             tokensInstead: Call.rules.price.quota?.otherwise
         )
-        if let thread, let question = try? JSONValue(encoding: function.input) {
+        if let thread = thread?.ofThread, let question = try? JSONValue(encoding: function.input) {
             sending.exchange = PendingExchange(
                 key: sending.key,
                 in: thread,

@@ -63,11 +63,16 @@ extension SanguineClient {
 
     /// Asks for the price of a call, without making it.
     ///
+    /// - Parameters:
+    ///   - call: The call.
+    ///   - thread: The thread in which it would be made; its last messages are a part of the price
+    ///     of a call that is charged by usage. Default: none.
     /// - Returns: The average cost of such calls, and the most that this one can cost.
     /// - Throws: ``SanguineError``: `invalid_content` for an input that the function does not
-    ///   accept.
+    ///   accept, or a thread if it keeps no history.
     public nonisolated(nonsending) func quote<Call: FunctionCall>(
-        _ call: Call
+        _ call: Call,
+        in thread: RecordID? = nil
     ) async throws(SanguineError) -> Quote {
         if let refusal = configuration.refusal { throw refusal }
         let functions = users.current.functions
@@ -75,7 +80,7 @@ extension SanguineClient {
         return try await functions.call.call(
             "POST",
             "/v1/functions/\(Call.name)/quote",
-            json: try FunctionCaller.body(call),
+            json: try FunctionCaller.body(call, in: thread),
             as: Quote.self
         )
         .value

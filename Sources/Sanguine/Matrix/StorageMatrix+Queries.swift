@@ -45,7 +45,11 @@ extension StorageMatrix {
                 ? .conflict : declaredNames.contains(name) ? .declared : .undeclared
             let function = group.lazy.compactMap(\.function).first.flatMap { calls[$0] }
             for way in ways {
-                rows.append(Row(way, standing, switches.queries[name], answeredBy: function))
+                var row = Row(way, standing, switches.queries[name], answeredBy: function)
+                if let source = PublishedRecords.collection(of: way[0]) {
+                    row.server = Server(ofPublished: source, in: collections)
+                }
+                rows.append(row)
             }
             if function?.name == name { calls[name] = nil }
         }
@@ -134,6 +138,16 @@ extension QueryDeclaration {
 }
 
 extension StorageMatrix.Server {
+    /// Creates the cells of records that the server selects.
+    ///
+    /// Only the server knows the readers of a collection that is not registered.
+    fileprivate init(ofPublished name: String, in collections: [RecordCollection]) {
+        let collection = collections.first { $0.name == name }
+        self =
+            collection.map { StorageMatrix.Row(collection: $0).server }
+            ?? Self(cached: "database", audience: "readers", history: "records")
+    }
+
     /// The storage of the client's own queries, of which the server has the values.
     fileprivate static let builtIn: [String: Self] = [
         "$balance": Self(cached: "database", audience: "account", history: "ledger"),

@@ -104,7 +104,7 @@ extension ListQuery where Item: SyncedRecord {
     ) -> Self {
         let collection = Item.collection.name
         let list = ListQuery(
-            "records:\(collection)",
+            listing.name,
             showsOwn ? "own&\(listing.text)" : listing.text,
             policy: policy.depends(on: listing.collections),
             size: size,
@@ -143,7 +143,7 @@ extension ListQuery {
     ) -> Self where Item == PartialRecord<R> {
         let collection = R.collection.name
         return ListQuery(
-            "records:\(collection)(\(selection.names.joined(separator: ",")))",
+            "\(listing.name)(\(selection.names.joined(separator: ",")))",
             listing.text,
             policy: policy.depends(on: listing.collections),
             size: size,
@@ -186,7 +186,19 @@ enum PublishedRecords {
             .map { String($0.dropFirst(prefix.count)) }
     }
 
-    private static let prefix = "records:"
+    /// Returns the collection whose records a query reads from the server; `nil` for other queries.
+    static func collection(of query: QueryDeclaration) -> String? {
+        collections(of: query.policy).first { collection in
+            ["record:", prefix].contains { lead in
+                guard query.name.hasPrefix(lead + collection) else { return false }
+                let end = query.name.dropFirst(lead.count + collection.count).first
+                return end == nil || end == "(" || end == ":"
+            }
+        }
+    }
+
+    /// Begins the names of lists, and of dependencies.
+    static let prefix = "records:"
 
     /// A record in a response.
     struct Line: Decodable {

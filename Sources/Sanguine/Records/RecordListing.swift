@@ -86,6 +86,13 @@ public struct RecordListing<R: SyncedRecord>: Hashable, Sendable {
         parameters.sorted { $0.key < $1.key }.map { URLQueryItem(name: $0.key, value: $0.value) }
     }
 
+    /// The name of the list's query; a timeline has its own, because its dependencies differ from
+    /// those of the collection's other lists.
+    var name: String {
+        let timeline = parameters["timeline"].map { ":\($0)" } ?? ""
+        return PublishedRecords.prefix + R.collection.name + timeline
+    }
+
     /// The text that identifies the list in the cache.
     var text: String {
         query.map { "\($0.name)=\($0.value ?? "")" }.joined(separator: "&")

@@ -12,8 +12,9 @@ public struct RecordsReader {
     ///
     /// A record that cannot be decoded is kept and counted: see ``StoreReport/unreadableRecords``.
     public func record<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
-        view.value(RecordKey(R.collection.name, id))
-            .flatMap { view.unreadable.record($0, id, report: view.recordFailure) }
+        let key = RecordKey(of: R.self, id)
+        return view.value(key)
+            .flatMap { view.unreadable.record($0, key.id, report: view.recordFailure) }
     }
 
     /// Returns all records of the type that can be decoded, in the order of their ids.

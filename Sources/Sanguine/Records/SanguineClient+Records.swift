@@ -72,8 +72,8 @@ extension SanguineClient {
     /// Returns the record with the user's own changes, at once; `nil` if there is none, or it
     /// cannot be decoded as the type.
     public func record<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
-        source.value(RecordKey(R.collection.name, id))
-            .flatMap { source.unreadable.record($0, id) }
+        let key = RecordKey(of: R.self, id)
+        return source.value(key).flatMap { source.unreadable.record($0, key.id) }
     }
 
     /// Returns all records of a type, in the order of their ids.

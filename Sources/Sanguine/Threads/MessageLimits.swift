@@ -28,7 +28,8 @@ public enum MessageLimits {
     public static let searchWords = 8
     /// The number of places in the index that a search examines: 2,000.
     ///
-    /// Fewer results may be found if more places belong to other areas or to deleted threads.
+    /// Fewer results may be found if more places belong to other areas or to deleted threads;
+    /// ``ThreadSearch/isComplete`` is `false` then.
     public static let searchedPlaces = 2_000
     /// The number of characters of a word that count: 48.
     static let wordCharacters = 48

@@ -38,7 +38,8 @@ extension RecordQuery where Value == [ThreadMessage] {
     /// Use a ``ThreadModel`` to show a thread, and ``Threads/messages(of:before:limit:)`` to read
     /// earlier messages.
     public static func messages(of thread: RecordID) -> RecordQuery {
-        RecordQuery(reading: ChatThread.collection, ChatMessage.collection) { reader in
+        let thread = thread.ofThread
+        return RecordQuery(reading: ChatThread.collection, ChatMessage.collection) { reader in
             ThreadContents(of: thread, MessageWindow(), from: reader).messages
         }
         .known(ChatMessage.collection.name, "last", thread.text)
@@ -61,5 +62,12 @@ extension RecordsReader {
     /// The calls in threads that the feed has not brought yet.
     fileprivate var pendingExchanges: [PendingExchange] {
         view.source.threads?.pending.all ?? []
+    }
+}
+
+extension RecordKey {
+    /// Creates the key of a record; a thread is stored with its id in lower case.
+    init<R: SyncedRecord>(of type: R.Type, _ id: RecordID) {
+        self.init(R.collection.name, R.self == ChatThread.self ? id.ofThread : id)
     }
 }

@@ -25,8 +25,10 @@ public struct ThreadSearch: Hashable, Sendable {
 
     /// The newest results first.
     public let results: [Result]
-    /// Whether all of the user's messages could be found; `false` while the index is made, and
-    /// while the messages are restored on a new device.
+    /// Whether all of the user's messages could be found.
+    ///
+    /// `false` while the index is made, while the messages are restored on a new device, and if the
+    /// search ended at ``MessageLimits/searchedPlaces``: then more words find older messages.
     public let isComplete: Bool
 
     /// Creates the result of a search, for previews and tests.

@@ -10,7 +10,8 @@ public import SanguineModel
 ///
 /// Threads are records: they are mirrored on the device, can be read without a network, and are
 /// restored on a new device. A thread begins with its first call, see
-/// ``SanguineClient/call(_:in:)``.
+/// ``SanguineClient/call(_:in:)``. An id in upper case, as `UUID()` prints it, names the same thread
+/// as in lower case, in which it is stored.
 public struct Threads: Sendable {
     private let users: UserSwitcher
 
@@ -45,7 +46,8 @@ public struct Threads: Sendable {
     /// - Returns: The object.
     @MainActor
     public func model(of id: RecordID) -> ThreadModel {
-        users.services.models.model(ThreadModel.key(id)) { ThreadModel(id, users) }
+        let id = id.ofThread
+        return users.services.models.model(ThreadModel.key(id)) { ThreadModel(id, users) }
     }
 
     /// Returns messages of a thread on this device, oldest first.
@@ -67,7 +69,7 @@ public struct Threads: Sendable {
         before message: ThreadMessage? = nil,
         limit: Int = MessageLimits.page
     ) -> [ThreadMessage] {
-        let limit = max(0, min(limit, MessageLimits.window))
+        let (id, limit) = (id.ofThread, max(0, min(limit, MessageLimits.window)))
         return records.reading(ThreadContents.collections) { reader in
             guard let message else {
                 return ThreadContents(of: id, MessageWindow(), limit: limit, from: reader)
@@ -162,6 +164,7 @@ public struct Threads: Sendable {
     @discardableResult
     public func delete(_ id: RecordID) throws(SanguineError) -> Receipt {
         try users.perform { user throws(SanguineError) in
+            let id = id.ofThread
             let receipt = try user.recordMutations.perform(DeleteThread(id))
             let exchanges = user.threads.pending.exchanges(in: id)
             user.threads.pending.delete(id)

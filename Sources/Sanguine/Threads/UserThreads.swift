@@ -48,7 +48,8 @@ final class UserThreads: Sendable {
         search.addUnsettled(of: records, pending.all)
         var place: Int64?
         var examined = 0
-        while !search.isFull, examined < MessageLimits.searchedPlaces {
+        var isExhausted = false
+        while !search.isFull, !isExhausted, examined < MessageLimits.searchedPlaces {
             // An app that searches while the user types cancels the search for each earlier text.
             if Task.isCancelled { throw .cancelled }
             let page = min(limit * 2, MessageLimits.mostSearchResults)
@@ -56,11 +57,11 @@ final class UserThreads: Sendable {
             search.add(found, of: records)
             examined += found.count
             place = found.last?.place
-            if found.count < page { break }
+            isExhausted = found.count < page
         }
         return ThreadSearch(
             results: search.sorted,
-            isComplete: index.isComplete && records.isWhole
+            isComplete: index.isComplete && records.isWhole && (search.isFull || isExhausted)
         )
     }
 

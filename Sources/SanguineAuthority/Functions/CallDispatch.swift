@@ -190,8 +190,14 @@ struct CallDispatch: Sendable {
         guard rules.keepsHistory, let name = rules.titles,
             let thread = try? submission.content.get().thread
         else { return }
-        TitleMaker(runner: runner, function: name, identity: identity, address: address)
-            .begin(for: thread)
+        TitleMaker(
+            runner: runner,
+            function: name,
+            identity: identity,
+            address: address,
+            labels: submission.labels
+        )
+        .begin(for: thread)
     }
 
     // MARK: - Leading a run

@@ -7,7 +7,7 @@ public enum CallLimits {
     public static let unsettled = 1_000
     /// The maximum total size in bytes of the changes that these calls store: 32 MiB.
     public static let unsettledBytes = 32 << 20
-    /// The longest time that such a call waits for the storage: a day.
+    /// The longest time that such a call waits for the storage, if it has a hold: a day.
     public static let unsettledTime = Duration.seconds(86_400)
     /// The number of refused leaders after which a call that waits for a shared run leads its own
     /// run: 8.

@@ -11,8 +11,8 @@ import Synchronization
 /// 1. There are at most ``CallLimits/unsettled`` calls, which take at most
 ///    ``CallLimits/unsettledBytes``. Further calls are left to their holds' expiry, like those of a
 ///    crashed process.
-/// 2. No call stays longer than ``CallLimits/unsettledTime``; then it is left to its hold's expiry
-///    as well.
+/// 2. No call with a hold stays longer than ``CallLimits/unsettledTime``; then it is left to its
+///    hold's expiry as well. A free call stays, because nothing else would end it before a restart.
 ///
 /// Mutable state: `state`, guarded by its mutex.
 final class UnsettledCalls: Sendable {
@@ -83,10 +83,11 @@ final class UnsettledCalls: Sendable {
         state.withLock { $0.remove([settlement.call.operation]) }
     }
 
-    /// Removes and returns the settlements that have waited for too long.
+    /// Removes and returns the settlements that have waited for too long, of calls with holds.
     func removeOld(at now: Duration) -> [CallSettlement] {
         state.withLock { state in
             let old = state.entries.values.filter { $0.end <= now }.map(\.settlement)
+                .filter { $0.call.hold != nil }
             state.remove(old.map(\.call.operation))
             return old
         }

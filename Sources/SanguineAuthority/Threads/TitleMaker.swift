@@ -4,14 +4,19 @@ import SanguineModel
 /// Has a function make a title for a thread after its first answer.
 ///
 /// The function is called for the account and at its own price, under a key that derives from the
-/// thread: a thread causes at most one charge. If it fails, or the server stops, the next answers
-/// of the thread try again. The call of the answer never waits for it.
+/// thread: a thread causes at most one charge, with the labels of the call that was answered. If it
+/// fails, or the server stops, the next answers of the thread try again. The call of the answer
+/// never waits for it.
 struct TitleMaker: Sendable {
     let runner: CallRunner
     /// The name of the function.
     let function: String
     let identity: Identity
     let address: String?
+    /// The labels of its charge.
+    ///
+    /// Default: none.
+    var labels = ChargeLabels()
 
     private var authority: Authority { runner.services.authority }
 
@@ -39,17 +44,13 @@ struct TitleMaker: Sendable {
         let input = texts.filter { known.isEmpty || known.contains($0.key) }
             .mapValues { JSONValue.string(String($0.prefix(Self.characters))) }
         let key = "title:\(thread)"
-        let reply = try await runner.call(
-            function,
-            identity,
-            address,
-            Submission(
-                key: key,
-                fingerprint: Fingerprint(key),
-                content: .success(FunctionRequest(input: .object(input)))
-            ),
-            .plain
+        var submission = Submission<FunctionRequest<JSONValue>>(
+            key: key,
+            fingerprint: Fingerprint(key),
+            content: .success(FunctionRequest(input: .object(input)))
         )
+        submission.labels = labels
+        let reply = try await runner.call(function, identity, address, submission, .plain)
         guard case .answer(let answer, _) = reply, answer.stored.status == 200,
             let body = try? JSONParser.parse(answer.stored.body, limits: .tolerant).value,
             let title = Self.title(body["output"]?.string ?? "")

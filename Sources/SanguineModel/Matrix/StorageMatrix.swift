@@ -119,8 +119,10 @@ extension StorageMatrix {
         /// `none` without a cache, `database` for data that the server itself stores, and `backend`
         /// for data of the app's own backend.
         public var cached: String
-        /// The recipients of what the server stores: `account`, `session`, `readers` or
-        /// `everyone`; `none` if it stores nothing, and `backend` if the app's own backend decides.
+        /// The recipients of a cached answer, or the readers of records.
+        ///
+        /// `account`, `session`, `readers` or `everyone`; `none` if the server stores nothing, and
+        /// `backend` if the app's own backend decides. Threads are read by their account only.
         public var audience: String
         /// The history that the server keeps: `threads`, `records`, `ledger`, or `none`.
         public var history: String

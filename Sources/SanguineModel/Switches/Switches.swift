@@ -20,6 +20,8 @@
 /// ```
 public struct Switches: Hashable, Sendable {
     /// The switches of a query, a list or a range.
+    ///
+    /// `$balance` and `$quotas` take ``freshness`` only.
     public struct Query: Hashable, Sendable {
         /// The time for which a value is fresh, in seconds; 0 for never.
         ///
@@ -214,6 +216,18 @@ private struct SwitchReader {
         "mutations": ["optimism"],
     ]
 
+    /// The members of queries that do not take all of them: calls change the shown balance and
+    /// quotas, and their switches are those of functions.
+    private static let queryMembers: [String: Set<String>] = [
+        "$balance": ["freshness"], "$quotas": ["freshness"],
+    ]
+
+    /// Returns the members that have an effect.
+    private static func members(of path: Path) -> Set<String> {
+        let own = path.kind == "queries" ? queryMembers[path.name] : nil
+        return own ?? members[path.kind] ?? []
+    }
+
     private mutating func each(
         _ kind: String,
         _ value: JSONValue,
@@ -237,12 +251,13 @@ private struct SwitchReader {
                 faults.append("Set at most \(WireLimits.switches) switches.")
                 return
             }
-            for member in members.keys.sorted() where Self.members[kind]?.contains(member) != true {
+            let known = Self.members(of: path)
+            for member in members.keys.sorted() where !known.contains(member) {
                 faults.append(
                     "Remove '\(member.prefix(64))' from '\(path.text)': it cannot be switched."
                 )
             }
-            body(&self, path, members)
+            body(&self, path, members.filter { known.contains($0.key) })
         }
     }
 

@@ -152,6 +152,22 @@ struct UnsettledCallTests {
         #expect(try await world.isSound())
     }
 
+    @Test func `a free call has no hold that expires, and waits until the storage works`()
+        async throws
+    {
+        let function = function(.free)
+        let world = CallWorld(function)
+        let who = try await world.account(tokens: 1_000)
+        try await endUnstored(world, function, who, streams: true)
+        world.delay.advance(by: CallLimits.unsettledTime)
+        await #expect(throws: Problem.self) { try await world.runner.settleEnded() }
+        #expect(world.runner.unsettledCount == 1 && world.told.value.left == 0)
+        world.storage.fail { _, _ in nil }
+        #expect(try await world.runner.settleEnded() == 1)
+        #expect(await world.answer(who, "k").status == 200)
+        #expect(try await world.balance(who).available == 1_000)
+    }
+
     @Test func `the number and the bytes of unsettled calls are limited`() {
         let calls = UnsettledCalls()
         func settlement(_ number: Int, bytes: Int = 0) -> CallSettlement {
@@ -159,7 +175,8 @@ struct UnsettledCallTests {
             let call = AcceptedCall(
                 operation: .numbered(UInt64(number)),
                 account: account,
-                key: "\(number)"
+                key: "\(number)",
+                hold: .numbered(UInt64(number))
             )
             return CallSettlement(
                 call,

@@ -259,6 +259,15 @@ struct FunctionStreamTests {
         #expect(stage.authority.balance().held == 0 && client.balance.pendingCalls.isEmpty)
     }
 
+    @Test func `a quote names the thread of the call`() async throws {
+        let client = try await stage.launch()
+        // The function keeps no history, so the server refuses a thread.
+        let error = await #expect(throws: SanguineError.self) {
+            try await client.quote(Tell(parts: 1), in: .new())
+        }
+        #expect(error?.code == "invalid_content")
+    }
+
     @Test func `a plain call killed in flight is found by its key`() async throws {
         let client = try await stage.launch()
         stage.allow(0)

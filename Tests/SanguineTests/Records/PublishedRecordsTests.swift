@@ -65,6 +65,41 @@ struct PublishedRecordsTests {
         return (fixture, try fixture.client { $0.schema = Self.schema })
     }
 
+    @Test func `a timeline and a list of one collection can be declared together`() throws {
+        let lists = [
+            ListQuery<Post>.published().declaration,
+            ListQuery<Post>.published(.timeline(Post.home)).declaration,
+        ]
+        #expect(QueryDeclaration.conflict(in: lists) == nil)
+        #expect(lists.map(\.name) == ["records:posts", "records:posts:home"])
+    }
+
+    @Test func `the matrix shows published records in the database of the server`() throws {
+        let name = RecordSelection(Person.name)
+        let published = [
+            ListQuery<Post>.published().declaration,
+            ListQuery<PartialRecord<Person>>.published(RecordListing(), only: name).declaration,
+            ValueQuery<Person>.published(Person.self, .of("ana")).declaration,
+        ]
+        let own = QueryDeclaration(name: "record", policy: .session.depends(on: "records:posts"))
+        let matrix = StorageMatrix(
+            declared: published + [own],
+            collections: Self.schema.allCollections
+        )
+        let server = StorageMatrix.Server(
+            cached: "database",
+            audience: "everyone",
+            history: "records"
+        )
+        for query in published {
+            #expect(matrix[query.name]?.server == server, "\(query.name)")
+            #expect(matrix[query.name]?.restored == .nextRead, "\(query.name)")
+        }
+        #expect(matrix["record"]?.server == .backend)
+        let unregistered = StorageMatrix(declared: published)
+        #expect(unregistered["records:posts"]?.server.audience == "readers")
+    }
+
     private func lookups(_ fixture: RecordsFixture) -> [[String: String]] {
         fixture.network.requests.filter { $0.url.path().hasPrefix("/v1/collections/") }
             .map { request in

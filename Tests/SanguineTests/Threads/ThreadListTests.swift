@@ -180,6 +180,32 @@ struct ThreadListTests {
         }
     }
 
+    @Test func `a thread's id in upper case names the same thread`() async throws {
+        // `UUID()` prints upper case.
+        let upper = try #require(RecordID("0199F3C8-ABCD-7C1E-9A54-3D2B8E07F6AA"))
+        let lower = try #require(RecordID(upper.text.lowercased()))
+        let client = try await stage.launch(stage.phone)
+        try await stage.ask(client, in: upper, "one")
+        try await client.synchronize()
+        #expect(client.threads.list().map(\.id) == [lower])
+        #expect(client.record(ChatThread.self, upper)?.id == lower)
+        let texts = ["one", "You asked: one"]
+        #expect(client.texts(upper) == texts && client.texts(lower) == texts)
+        let (query, model) = await (
+            client.model(.messages(of: upper)), client.threads.model(of: upper)
+        )
+        let (listed, shown) = await (query.value.map(\.text), model.messages.map(\.text))
+        #expect(listed == texts && shown == texts)
+        try client.threads.rename(upper, to: "Venus")
+        #expect(client.threads.list().first?.title == "Venus")
+        stage.goOffline(stage.phone)
+        _ = try client.stream(Chat("two"), in: upper)
+        #expect(client.texts(lower) == texts + ["two", ""])
+        try client.threads.delete(upper)
+        #expect(client.threads.list().isEmpty && client.texts(lower).isEmpty)
+        try await eventually("the call is withdrawn") { client.openCalls.isEmpty }
+    }
+
     @Test func `a thread's id must be a UUID`() async throws {
         let client = try await stage.launch(stage.phone)
         let id = try #require(RecordID("a-thread"))

@@ -99,6 +99,24 @@ struct ThreadSearchTests {
         #expect(texts(found) == ["You asked: Venus two", "Venus two"])
     }
 
+    @Test func `a search that ends at its limit before the area's messages is incomplete`()
+        async throws
+    {
+        let client = try await stage.launch(stage.phone)
+        let old = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 8)))
+        try await stage.ask(client, in: old, "number first")
+        try await client.synchronize()
+        try client.threads.set(old, area: "love")
+        stage.wall.advance(by: .seconds(1))
+        stage.write(stage.thread, questions: MessageLimits.searchedPlaces / 2 + 1) { "number\($0)" }
+        try await client.synchronize()
+        #expect(try await client.found("first").count == 2)
+        let cut = try await client.threads.search(prefix: "number", in: "love")
+        #expect(cut.results.isEmpty && !cut.isComplete)
+        let narrow = try await client.threads.search(prefix: "number first", in: "love")
+        #expect(narrow.results.count == 2 && narrow.isComplete)
+    }
+
     @Test func `the index is used again after a restart, and follows what has changed`()
         async throws
     {
