@@ -134,15 +134,18 @@ struct LedgerDraft {
 
     /// Receives what ``moveOut(reason:)`` has returned, and holds a part of it.
     ///
-    /// Open holds keep what expires of them. Of the amounts that were spent today, the larger one
-    /// counts towards the limit.
+    /// Open holds keep what expires of them. If a refund has left the guest less than its holds, the
+    /// missing amount leaves last, because only it may take `available` below zero.
+    ///
+    /// Of the amounts that were spent today, the larger one counts towards the limit.
     mutating func moveIn(_ moved: Moved, holding held: Int64, reason: String) {
-        append(max(0, moved.amount), .mergeIn, reason)
-        if moved.amount < 0 {
-            floor = min(floor, balance.available + moved.amount)
-            append(-moved.amount, .mergeOut, reason)
-        }
+        let missing = max(0, held - moved.amount)
+        append(moved.amount + missing, .mergeIn, reason)
         move(held, .hold, reason)
+        if missing > 0 {
+            floor = min(floor, balance.available - missing)
+            append(missing, .mergeOut, reason)
+        }
         balance.grants.add(moved.grants)
         coverDebt()
         balance.spending.merge(moved.spending)

@@ -182,6 +182,37 @@ struct MergeTests {
         }
     }
 
+    @Test(arguments: StorageDriver.allCases, [30, 120] as [Int64])
+    func `a guest with less than its holds after a refund is merged with both`(
+        driver: StorageDriver,
+        refunded: Int64
+    ) async throws {
+        try await withWorld(driver) { world in
+            let (guest, account) = (try await world.guest(1), try await world.registered(1))
+            _ = try await world.spend(account, 100, "a")
+            let held = try await world.hold(guest, 80, "gh")
+            try await world.refund(guest, refunded)
+            let debt = 20 - refunded
+
+            let merged = try await world.authority.merge(guest, into: account.account).0.merged
+            #expect(merged?.balances == 100 - refunded)
+            let balance = try await world.authority.balance(account.account)
+            #expect((balance.available, balance.held) == (debt, 80))
+            try await world.checkSums()
+
+            let id = try JSONDecoder().decode(HoldAnswer.self, from: Data(held.stored.body)).hold.id
+            let release = Submission(
+                key: "release",
+                fingerprint: Fingerprint("release"),
+                content: .success(())
+            )
+            _ = try await world.authority.release(id, account.account, release)
+            let after = try await world.authority.balance(account.account)
+            #expect((after.available, after.held) == (debt + 80, 0))
+            try await world.checkSums()
+        }
+    }
+
     @Test(arguments: StorageDriver.allCases)
     func `the ledger pages through the entries of the account and its guests`(
         driver: StorageDriver
