@@ -137,7 +137,7 @@ struct LedgerDraft {
     /// Open holds keep what expires of them. If a refund has left the guest less than its holds, the
     /// missing amount leaves last, because only it may take `available` below zero.
     ///
-    /// Of the amounts that were spent today, the larger one counts towards the limit.
+    /// The amounts that both have spent today count towards the limit.
     mutating func moveIn(_ moved: Moved, holding held: Int64, reason: String) {
         let missing = max(0, held - moved.amount)
         append(moved.amount + missing, .mergeIn, reason)
