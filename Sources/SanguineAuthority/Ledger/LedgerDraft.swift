@@ -49,9 +49,12 @@ struct LedgerDraft {
     }
 
     mutating func grant(_ amount: Int64, reason: String, expiresAt: Timestamp? = nil) {
+        let debt = debt
         move(amount, .grant, reason)
-        if let expiresAt { balance.grants.add(amount, at: expiresAt) }
-        coverDebt()
+        guard let expiresAt else { return }
+        var expiring = ExpiringGrants()
+        expiring.add(amount, at: expiresAt)
+        add(expiring, of: amount, covering: debt)
     }
 
     /// Takes an amount back, at most what can be spent; it does not count as spent.
@@ -97,16 +100,18 @@ struct LedgerDraft {
     /// Releases the whole hold, then charges the actual cost.
     mutating func capture(_ charged: Int64, of hold: HoldRow) {
         precondition(charged >= 0 && charged <= hold.amount, "A capture must not exceed its hold.")
+        let debt = debt
         move(hold.amount, .release, hold.reason)
-        balance.grants.add(hold.grants)
+        add(hold.grants, of: hold.amount, covering: debt)
         let function = hold.operation == nil ? nil : hold.reason
         move(charged, .capture, hold.reason, function, hold.labels)
         settled(hold, charged: charged)
     }
 
     mutating func release(_ hold: HoldRow, as kind: LedgerEntry.Kind = .release) {
+        let debt = debt
         move(hold.amount, kind, hold.reason)
-        balance.grants.add(hold.grants)
+        add(hold.grants, of: hold.amount, covering: debt)
         settled(hold, charged: 0)
     }
 
@@ -140,24 +145,33 @@ struct LedgerDraft {
     /// The amounts that both have spent today count towards the limit.
     mutating func moveIn(_ moved: Moved, holding held: Int64, reason: String) {
         let missing = max(0, held - moved.amount)
+        let debt = debt
         append(moved.amount + missing, .mergeIn, reason)
         move(held, .hold, reason)
         if missing > 0 {
             floor = min(floor, balance.available - missing)
             append(missing, .mergeOut, reason)
         }
-        balance.grants.add(moved.grants)
-        coverDebt()
+        add(moved.grants, of: max(0, moved.amount - held), covering: debt)
         balance.spending.merge(moved.spending)
     }
 
     /// The transfers in order.
     var appended: [Change] { transfers.map(Change.append) }
 
-    /// Lets what expires cover an amount below zero first.
-    private mutating func coverDebt() {
-        let excess = balance.grants.total - max(0, balance.available)
-        if excess > 0 { balance.grants.take(excess) }
+    /// The amount below zero; zero if there is none.
+    private var debt: Int64 { max(0, -balance.available) }
+
+    /// Adds what expires of an amount that was received, after it has covered the debt that there
+    /// was before.
+    private mutating func add(
+        _ expiring: ExpiringGrants,
+        of amount: Int64,
+        covering debt: Int64
+    ) {
+        // While there is a debt, nothing else expires.
+        balance.grants.add(expiring)
+        balance.grants.take(min(debt, amount))
         checkInvariants()
     }
 
@@ -239,7 +253,7 @@ struct LedgerDraft {
         transfer.availableAfter = balance.available
         transfer.heldAfter = balance.held
         transfers.append(transfer)
-        coverDebt()
+        checkInvariants()
     }
 
     private func checkInvariants() {

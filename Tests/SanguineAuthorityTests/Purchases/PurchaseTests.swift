@@ -220,6 +220,36 @@ struct TokenPurchaseTests {
         #expect(try await world.storage.verifyLedger().differences.isEmpty)
     }
 
+    /// What expires covers the debt first, so that less of it is left to expire.
+    @Test(arguments: [(60, 10), (40, 0)] as [(Int64, Int64)])
+    func `a hold that is released after a refund covers the debt with what expires`(
+        expiring: Int64,
+        left: Int64
+    ) async throws {
+        let world = try PurchaseWorld { $0.grant = 0 }
+        let account = try await world.account()
+        let transaction = world.store.transaction("1", of: "tokens")
+        try await world.purchase(account, transaction)
+        let end = world.clock.now() + .seconds(86_400)
+        let grant = GrantRequest(amount: expiring, reason: "gift", expiresAt: end)
+        _ = try await world.authority.grant(account, Submission("grant", grant))
+        let answer = try await world.authority.hold(
+            account,
+            Submission("hold", HoldRequest(amount: 60))
+        )
+        let hold = try answer.message(HoldAnswer.self).hold
+        let spend = SpendRequest(amount: expiring - 10, reason: "tea")
+        _ = try await world.authority.spend(account, Submission("spend", spend))
+        try await world.notify("REFUND", "n1", transaction, after: 1)
+        #expect(try await world.available(account) == -50)
+
+        _ = try await world.authority.release(hold.id, account, Submission("release"))
+        let balance = try await world.authority.balance(account)
+        #expect(balance.available == 10)
+        #expect((balance.expiring ?? []).reduce(0) { $0 + $1.amount } == left)
+        #expect(try await world.storage.verifyLedger().differences.isEmpty)
+    }
+
     @Test func `refunds are pro rata, and reversed refunds are credited again`() async throws {
         let world = try PurchaseWorld()
         let account = try await world.account()
