@@ -147,6 +147,22 @@ struct TokenPurchaseTests {
         #expect(first == again)
     }
 
+    @Test func `a refund under the key of its purchase is refused, and takes effect under another`()
+        async throws
+    {
+        let world = try PurchaseWorld()
+        let account = try await world.account()
+        let bought = world.store.transaction("1", of: "tokens")
+        let refund = bought.merging(["revocationDate": world.milliseconds(after: 0)]) { $1 }
+        try await world.purchase(account, bought, key: "2000000123456789")
+        let refusal = await problem { () async throws(Problem) in
+            try await world.purchase(account, refund, key: "2000000123456789")
+        }
+        #expect(refusal?.code == .idempotencyMismatch)
+        try await world.purchase(account, refund, key: "another")
+        #expect(try await world.available(account) == 100)
+    }
+
     @Test func `another account cannot take a credited transaction`() async throws {
         let world = try PurchaseWorld()
         let (first, second) = (try await world.account(1), try await world.account(2))
