@@ -329,7 +329,8 @@ extension LedgerPlay {
         models[index].merge(models[guest])
         // The account answers the guest's requests.
         if repeatable?.account == guest { repeatable?.account = index }
-        (players[guest], models[guest]) = try await newGuest()
+        let (identity, model) = try await newGuest()
+        (players[guest], models[guest]) = (identity, model)
         try await compare(index)
         try await compare(guest)
     }
