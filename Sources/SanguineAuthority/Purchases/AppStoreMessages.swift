@@ -8,7 +8,7 @@ protocol AppStoreSigned: Decodable, Sendable {
 }
 
 /// A transaction: Apple's `JWSTransactionDecodedPayload`, as far as it is used.
-package struct AppStoreTransaction: AppStoreSigned, Decodable, Hashable {
+package struct AppStoreTransaction: AppStoreSigned, Decodable, Hashable, Sendable {
     var id: String
     var originalID: String
     var product: String

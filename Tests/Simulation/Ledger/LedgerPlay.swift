@@ -117,7 +117,7 @@ package struct LedgerPlay {
         guard let mail, let code = lines.first(where: { $0.count { $0.isNumber } == 8 }) else {
             throw Difference("the code was not sent")
         }
-        let text = code.filter(\.isNumber)
+        let text = String(code.filter(\.isNumber))
         let signedIn = try await authority.verifyUpgrade(CodeRequest(code: text), players[index]).0
         players[index] = try await authority.tokens.verify(signedIn.session.accessToken)
         try await authority.mailSent(mail.id)
