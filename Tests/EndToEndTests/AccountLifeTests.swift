@@ -221,6 +221,9 @@ extension EndToEnd {
             await #expect(throws: SanguineError.self) {
                 try await laptop.client.refresh(.balance)
             }
+            try await eventually("the laptop is wiped") {
+                try laptop.client.accountId == nil && !laptop.hasBytes(text)
+            }
             let error = await #expect(throws: SanguineError.self) {
                 try await tablet.client.signIn(email: email, password: password)
             }

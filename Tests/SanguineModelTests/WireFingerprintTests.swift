@@ -192,9 +192,12 @@ extension WireFingerprintTests {
             (
                 RefreshRequest(
                     refreshToken: "r",
-                    assertion: .init(keyId: "k", assertion: "a", challenge: "c")
+                    assertion: .init(keyId: "k", assertion: "a", challenge: "c"),
+                    account: account.id
                 ),
-                #"{"assertion":{"assertion":"a","challenge":"c","keyId":"k"},"refreshToken":"r"}"#
+                #"{"account":"\#(account.id)","#
+                    + #""assertion":{"assertion":"a","challenge":"c","keyId":"k"},"#
+                    + #""refreshToken":"r"}"#
             ),
             (
                 SignedIn(account: account, session: session),

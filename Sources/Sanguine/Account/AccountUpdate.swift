@@ -10,6 +10,8 @@ struct AccountUpdate: RemoteMutation, Superseding {
     static let path = "/v1/account"
 
     let patch: JSONValue
+    /// Whether the client follows the device's settings with it; `nil` for a change by the app.
+    var followsDevice: Bool?
 
     var lane: String { "$account" }
 

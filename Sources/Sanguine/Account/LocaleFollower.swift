@@ -10,7 +10,10 @@ import Synchronization
 /// respond to changes by the user's other devices. Otherwise two devices in two zones would
 /// overwrite each other's zone forever; instead, the device that was last in the foreground wins.
 ///
-/// Mutable state: `known`, protected by its mutex, which is never held during disk access.
+/// A device may know a zone that the server does not know yet. Such a change is refused, and not
+/// sent again by this process.
+///
+/// Mutable state: `state`, protected by its mutex, which is never held during disk access.
 final class LocaleFollower: Sendable {
     static let stateName = "accountLocale"
 
@@ -20,16 +23,21 @@ final class LocaleFollower: Sendable {
         var language: String
     }
 
-    private let known: Mutex<Known?>
+    private struct State {
+        var known: Known?
+        /// The values that the server has refused, by the names of the members.
+        var refused: [String: JSONValue] = [:]
+    }
+
+    private let state: Mutex<State>
     private let store: ClientStore
 
     init(store: ClientStore) {
         self.store = store
-        known = Mutex(
-            (try? store.state(Self.stateName)).flatMap {
-                try? WireCoding.decode(Known.self, from: $0)
-            }
-        )
+        let known = (try? store.state(Self.stateName)).flatMap {
+            try? WireCoding.decode(Known.self, from: $0)
+        }
+        state = Mutex(State(known: known))
     }
 
     /// Records the account as the server has sent it with a session.
@@ -37,37 +45,47 @@ final class LocaleFollower: Sendable {
         record(Known(timeZone: account.timeZone, language: account.language))
     }
 
-    /// Returns the change that makes the account agree with the device, and counts it as made;
-    /// `nil` if there is none, or if the account's own settings are not known.
+    /// Records that the server has refused a change.
+    func refused(_ patch: JSONValue) {
+        guard case .object(let members) = patch else { return }
+        state.withLock { $0.refused.merge(members) { $1 } }
+    }
+
+    /// Returns the changes that make the account agree with the device, and counts them as made.
+    ///
+    /// Each is one member, so that a refused one does not prevent the other. There are none if the
+    /// account's own settings are not known.
     ///
     /// - Parameters:
     ///   - timeZone: The device's zone; `nil` if the account does not follow it.
     ///   - language: The device's language; `nil` if the account does not follow it.
     ///   - account: The visible account, if it is cached.
-    /// - Returns: A merge patch (RFC 7396).
-    func change(timeZone: String?, language: String?, from account: Account?) -> JSONValue? {
+    /// - Returns: Merge patches (RFC 7396).
+    func changes(timeZone: String?, language: String?, from account: Account?) -> [JSONValue] {
         let cached = account.map { Known(timeZone: $0.timeZone, language: $0.language) }
-        guard var state = cached ?? known.withLock({ $0 }) else { return nil }
-        var patch: [String: JSONValue] = [:]
-        if let timeZone, ZoneName.isKnown(timeZone), !Self.isSame(timeZone, state.timeZone) {
-            patch["timeZone"] = .string(timeZone)
-            state.timeZone = timeZone
+        let (stored, refused) = state.withLock { ($0.known, $0.refused) }
+        guard var known = cached ?? stored else { return [] }
+        var patches: [JSONValue] = []
+        if let timeZone, ZoneName.isKnown(timeZone), !Self.isSame(timeZone, known.timeZone),
+            refused["timeZone"] != .string(timeZone)
+        {
+            patches.append(["timeZone": .string(timeZone)])
+            known.timeZone = timeZone
         }
-        if let language, language != state.language {
-            patch["language"] = .string(language)
-            state.language = language
+        if let language, language != known.language, refused["language"] != .string(language) {
+            patches.append(["language": .string(language)])
+            known.language = language
         }
-        guard !patch.isEmpty else { return nil }
-        record(state)
-        return .object(patch)
+        if !patches.isEmpty { record(known) }
+        return patches
     }
 
-    private func record(_ state: Known) {
-        let isNew = known.withLock { known in
-            defer { known = state }
-            return known != state
+    private func record(_ known: Known) {
+        let isNew = state.withLock { state in
+            defer { state.known = known }
+            return state.known != known
         }
-        guard isNew, let data = try? WireCoding.encode(state) else { return }
+        guard isNew, let data = try? WireCoding.encode(known) else { return }
         // Without it, the same change may be sent again by the next process, which does no harm.
         try? store.setState(Self.stateName, data)
     }
@@ -105,12 +123,12 @@ extension UserScope {
             timeZone != nil || language != nil
         else { return }
         let account = services.queries.snapshot(of: .account).value
-        let patch = locale.change(timeZone: timeZone, language: language, from: account)
-        guard let patch else { return }
-        do {
-            _ = try mutations.perform(AccountUpdate(patch: patch))
-        } catch {
-            services.log.failure("\(error)", "The device's time zone could not be sent.")
+        for patch in locale.changes(timeZone: timeZone, language: language, from: account) {
+            do {
+                _ = try mutations.perform(AccountUpdate(patch: patch, followsDevice: true))
+            } catch {
+                services.log.failure("\(error)", "The device's settings could not be sent.")
+            }
         }
     }
 }

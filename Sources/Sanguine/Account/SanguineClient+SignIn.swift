@@ -82,20 +82,33 @@ extension SanguineClient {
     /// sessions. On this device, the method does what ``signOut(keeping:)`` does without keeping
     /// anything, but only after the server has accepted: if it cannot be reached, nothing changes.
     ///
-    /// - Returns: The progress of the removal, which continues on the server.
+    /// - Returns: The progress of the removal, which continues on the server; without the number of
+    ///   removed rows if the account was deleted before.
     /// - Throws: ``SanguineError``.
     @discardableResult
     public nonisolated(nonsending) func deleteAccount() async throws(SanguineError)
         -> RemovalStatus
     {
         let user = users.current
-        _ = try await user.authorizer.accessToken()  // The newest token proves the request.
-        let response = try await credentials.send(
-            "DELETE",
-            "/v1/account",
-            DeletionRequest(refreshToken: user.session.refreshToken),
-            as: user
-        )
+        let account = user.session.account
+        let response: TransportResponse
+        do throws(SanguineError) {
+            _ = try await user.authorizer.accessToken()  // The newest token proves the request.
+            response = try await credentials.send(
+                "DELETE",
+                "/v1/account",
+                DeletionRequest(refreshToken: user.session.refreshToken),
+                as: user
+            )
+        } catch {
+            guard case .problem(let problem) = error, problem.code == .accountDeleted,
+                let account
+            else { throw error }
+            // The answer was lost, or another device was faster.
+            users.end(user)
+            let now = configuration.clock.now()
+            return RemovalStatus(account: account, state: .running, startedAt: now, removed: 0)
+        }
         let isFaulty = configuration.plantedFault == .keepsDeletedOperations
         users.end(user, keeping: isFaulty ? .waitingOperations() : .nothing)
         return try WireCoding.decode(RemovalAnswer.self, from: response).removal

@@ -28,6 +28,8 @@ final class RemoteMutationDriver: OutboxDriver {
     private let accountChanged = Mutex<(@Sendable (FeedMark) -> Void)?>(nil)
     /// Called with the answer to a purchase, before callers that wait for it continue.
     private let purchased = Mutex<(@Sendable (CreditedPurchase, Identifier) -> Void)?>(nil)
+    /// Called with a change by the device's settings that the server has refused.
+    private let deviceChangeRefused = Mutex<(@Sendable (JSONValue) -> Void)?>(nil)
     /// Shows uses of quotas.
     private let uses: QuotaUses
     private var entries: Entries { queries.entries }
@@ -61,6 +63,11 @@ final class RemoteMutationDriver: OutboxDriver {
     /// Sets the closure that receives answers to purchases, with the ids of their operations.
     func onPurchase(_ body: @escaping @Sendable (CreditedPurchase, Identifier) -> Void) {
         purchased.withLock { $0 = body }
+    }
+
+    /// Sets the closure that receives changes by the device's settings that the server has refused.
+    func onRefusedDeviceChange(_ body: @escaping @Sendable (JSONValue) -> Void) {
+        deviceChangeRefused.withLock { $0 = body }
     }
 
     // MARK: - Showing
@@ -410,6 +417,19 @@ final class RemoteMutationDriver: OutboxDriver {
             for query in hide(row, problem) { entries.invalidate(query) }
         }
         outbox.deliverOutcomes(steps)
+        for row in departure.rows { dropDeviceChange(row) }
+    }
+
+    /// Removes a refused change by the device's settings, which the user has not made and cannot
+    /// correct.
+    private func dropDeviceChange(_ row: OutboxFile.Row) {
+        guard row.name == AccountUpdate.name,
+            let update = try? StoredForm.arguments.decode(AccountUpdate.self, from: row.arguments),
+            update.followsDevice == true
+        else { return }
+        deviceChangeRefused.withLock { $0 }?(update.patch)
+        // After a failure of the disk, it stays in the tray.
+        try? outbox.discard(row.id)
     }
 
     func refuse(_ sequences: [Int64], _ problem: Problem) {

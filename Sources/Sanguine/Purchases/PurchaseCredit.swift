@@ -14,15 +14,22 @@ struct PurchaseCredit: RemoteMutation {
     let signedTransaction: String
     /// The id of the transaction, as the store has signed it.
     let transaction: String
+    /// Whether the store has taken it back; `nil` for no.
+    private let isRevoked: Bool?
 
     /// Creates the operation; `nil` if the text is not a signed transaction.
     init?(_ signedTransaction: String) {
-        guard let transaction = Self.transaction(of: signedTransaction) else { return nil }
-        (self.signedTransaction, self.transaction) = (signedTransaction, transaction)
+        guard let payload = Self.payload(of: signedTransaction) else { return nil }
+        self.signedTransaction = signedTransaction
+        transaction = payload.transactionId
+        isRevoked = payload.revocationDate == nil ? nil : true
     }
 
     /// Each transaction has its own lane, so that no other one waits for it.
-    var lane: String { "$purchase \(transaction)" }
+    ///
+    /// So has its refund: a purchase that waits in the outbox does not tell the server of it. The
+    /// order does not matter, because what the store signed last decides.
+    var lane: String { "$purchase \(transaction)" + (isRevoked == true ? " refund" : "") }
 
     // Only the server knows the value of a product.
     func effects(on view: inout MutationEffects) {}
@@ -50,17 +57,22 @@ struct PurchaseCredit: RemoteMutation {
         request.credited(CreditedPurchase(answer, response))
     }
 
-    /// Returns the id in the payload of a JWS; `nil` if there is none.
+    /// The members of a transaction that the client reads.
+    private struct Payload: Decodable {
+        var transactionId: String
+        var revocationDate: Double?
+    }
+
+    /// Returns the payload of a JWS; `nil` if there is none.
     ///
     /// The signature is checked by the server only.
-    private static func transaction(of signed: String) -> String? {
-        struct Payload: Decodable { var transactionId: String }
+    private static func payload(of signed: String) -> Payload? {
         let parts = signed.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3 else { return nil }
         var text = parts[1].replacing("-", with: "+").replacing("_", with: "/")
         text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
         return Data(base64Encoded: String(text))
-            .flatMap { try? JSONDecoder().decode(Payload.self, from: $0) }?.transactionId
+            .flatMap { try? JSONDecoder().decode(Payload.self, from: $0) }
     }
 }
 

@@ -12,7 +12,8 @@ import SanguineModel
 /// 1. A transaction is finished only after the server has it, for this or another account.
 /// 2. At most ``limit`` transactions are in progress; the store returns the others at the next
 ///    launch.
-/// 3. A transaction that the server has refused is not sent again by this process.
+/// 3. A transaction that the server has refused is not sent again by this process, unless its state
+///    has changed.
 struct TransactionDesk: Sendable {
     /// The maximum number of transactions in progress.
     static let limit = 100
@@ -27,6 +28,11 @@ struct TransactionDesk: Sendable {
         init(_ transaction: StoreTransaction) {
             (id, isRevoked) = (transaction.id, transaction.isRevoked)
         }
+
+        private init(id: String, isRevoked: Bool) { (self.id, self.isRevoked) = (id, isRevoked) }
+
+        /// The other state of the transaction.
+        var other: Key { Key(id: id, isRevoked: !isRevoked) }
     }
 
     /// What to do after an attempt.
@@ -71,6 +77,8 @@ struct TransactionDesk: Sendable {
         case .leave: failures[key] = nil
         case .finish, .keep:
             failures[key] = nil
+            // The other state may come again: a refund can be reversed, and granted again.
+            done.remove(key.other)
             // A full set is emptied: the server recognizes a transaction that is sent again.
             if done.count >= Self.limit { done = [] }
             done.insert(key)

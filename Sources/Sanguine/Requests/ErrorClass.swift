@@ -71,6 +71,7 @@ enum ErrorTable {
         .tokenExpired: .needsSignIn,
         .sessionEnded: .needsSignIn,
         .guestRegistered: .needsSignIn,
+        .accountDeleted: .needsSignIn,
         .deviceSecretMismatch: .needsSignIn,
         .refreshInvalid: .needsSignIn,
         .refreshReused: .needsSignIn,

@@ -30,6 +30,8 @@ final class SessionKeeper: Authorizer {
         var replaced: @Sendable (_ session: StoredSession, _ isSameGuest: Bool) -> Void
         /// The guest has become a part of another account, which continues with everything.
         var merged: @Sendable (_ session: StoredSession) -> Void = { _ in }
+        /// The account was deleted on another device, or by an administrator.
+        var deleted: @Sendable () -> Void = {}
         /// The server has sent the account with a session that is not stored yet.
         var answered: @Sendable (Account) -> Void = { _ in }
     }
@@ -341,7 +343,7 @@ extension SessionKeeper {
                 answer.account.kind == .guest ? nil : mergedGuest(answer, body.deviceId)
             return session
         case .refresh(let token):
-            let body = RefreshRequest(refreshToken: token)
+            let body = RefreshRequest(refreshToken: token, account: self.account)
             let response = try await attestation.send(body) { body throws(SanguineError) in
                 try await post("/v1/sessions/refresh", body)
             }
@@ -399,7 +401,7 @@ extension SessionKeeper {
             } else {
                 handlers?.replaced(session, isSameGuest)
             }
-        case .overtaken, .failed, .goOn: break
+        case .overtaken, .failed, .accountDeleted, .goOn: break
         }
     }
 
@@ -408,7 +410,7 @@ extension SessionKeeper {
         var code: ProblemCode?
         if case .problem(let problem) = error { code = problem.code }
         let now = configuration.clock.now()
-        let (landing, alive, outcome) = guarded.withLock { guarded in
+        let (landing, alive, outcome, handlers) = guarded.withLock { guarded in
             if guarded.state.isCurrent(requestNumber), guarded.state.isCreatingGuest {
                 guarded.pause = GuestPause(error, at: now)
             }
@@ -417,12 +419,17 @@ extension SessionKeeper {
             let alive = guarded.state.session.flatMap {
                 $0.isRejected || $0.isExpired(at: now) ? nil : $0.accessToken
             }
-            let isOver = landing == .failed
+            let isOver = [.failed, .accountDeleted].contains(landing)
             let outcome =
                 isOver ? guarded.requests.removeValue(forKey: requestNumber)?.outcome : nil
-            return (landing, alive, outcome)
+            return (landing, alive, outcome, guarded.handlers)
         }
         if case .goOn(let next) = landing { return next }
+        if landing == .accountDeleted {
+            outcome?.resolve(.failure(error))
+            handlers?.deleted()
+            return nil
+        }
         outcome?.resolve(alive.map { .success($0) } ?? .failure(error))
         return nil
     }

@@ -16,7 +16,8 @@ import SanguineModel
 ///
 /// A registered user's session that has ended is not replaced by a guest's: the user signs in
 /// again, and keeps everything on the device until then. So does a guest who was registered, or
-/// merged into an account, on another device.
+/// merged into an account, on another device. If the account was deleted, the user's data is removed
+/// from the device instead.
 ///
 /// After a sign-out, no guest is created until the app makes a request that needs an account.
 /// Otherwise, views that are still observing would sign in again, and store data again that was
@@ -63,6 +64,8 @@ struct SessionState: Sendable {
         case goOn(Request)
         /// Fail the callers with the request's error.
         case failed
+        /// Fail the callers, and remove the user's data: the account was deleted.
+        case accountDeleted
         /// Fail the callers, because the user has ended.
         case overtaken
     }
@@ -190,7 +193,7 @@ struct SessionState: Sendable {
                 // The device's secret would sign in a guest, which is another account.
                 session?.isEnded = true
                 phase = .idle
-                return .failed
+                return code == .accountDeleted ? .accountDeleted : .failed
             }
             // The device's secret signs the same guest in again, without any interaction. The
             // account and its cached values are kept.
@@ -214,6 +217,7 @@ struct SessionState: Sendable {
     /// The server's reasons that no later refresh can overcome.
     private static let endings: Set<ProblemCode> = [
         .refreshReused, .refreshInvalid, .sessionEnded, .unauthenticated, .attestationFailed,
+        .accountDeleted,
     ]
 
     private mutating func start(_ request: Request) -> Need {

@@ -91,6 +91,7 @@ final class UserScope: Sendable {
         }
         uses = QuotaUses(balance, services)
         mutations = RemoteMutationDriver(outbox, services, user: cacheScope, uses: uses)
+        mutations.onRefusedDeviceChange { [locale] in locale.refused($0) }
         mutations.onAccountChange { [feedUpdater] in feedUpdater.changedAccount(at: $0) }
         let (polling, lists) = (configuration.recordPolling, feedUpdater.publishedLists)
         feed = UserFeed(records, server, pollInterval: polling, lists: lists) {

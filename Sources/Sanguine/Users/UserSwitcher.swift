@@ -412,6 +412,10 @@ package final class UserSwitcher: Sendable {
                         _ = switchUser(from: user, to: session, nil, heir: heir)
                     }
                 },
+                deleted: { [weak self, weak user] in
+                    guard let self, let user else { return }
+                    end(user)
+                },
                 answered: { [weak user] account in user?.locale.received(account) }
             )
         )

@@ -184,8 +184,11 @@ extension Authority {
 
     /// Rotates a refresh token.
     ///
+    /// A device that was offline learns by its refresh token that its account was deleted, also
+    /// after the account's sessions were removed.
+    ///
     /// - Throws: `refresh_invalid`, `refresh_reused` (the whole family is then ended),
-    ///   `session_ended`, `attestation_failed`.
+    ///   `session_ended`, `account_deleted`, `attestation_failed`.
     public func refresh(_ request: RefreshRequest) async throws(Problem) -> Session {
         guard let token = RefreshToken(request.refreshToken, key: keys.refreshKey) else {
             throw .refreshInvalid
@@ -193,7 +196,11 @@ extension Authority {
         let found = try await read { storage throws(StorageError) in
             try await storage.load([.session(token.session)])
         }
-        guard let account = found.session(token.session)?.account else { throw .refreshInvalid }
+        guard let account = found.session(token.session)?.account else {
+            try await checkNotDeleted(request.account)
+            throw .refreshInvalid
+        }
+        try await checkNotDeleted(account)
         let proof = try await refreshProof(of: request)
         switch try await perform(identity.refresh(token, of: account, proof)) {
         case .rotated(let session):
@@ -206,6 +213,11 @@ extension Authority {
                 "Sign in again: the token was used before, so this session was ended for safety."
             )
         }
+    }
+
+    private func checkNotDeleted(_ account: Identifier?) async throws(Problem) {
+        guard let account, try await row(of: account)?.state == .deleted else { return }
+        throw .accountDeleted
     }
 
     private func refreshProof(

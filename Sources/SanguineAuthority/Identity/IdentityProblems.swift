@@ -108,6 +108,14 @@ extension Problem {
         )
     }
 
+    /// The refusal of a session of an account that was deleted.
+    static var accountDeleted: Problem {
+        Problem(
+            .accountDeleted,
+            "Remove what the device has of this account, which was deleted, or begin as a new guest."
+        )
+    }
+
     /// The refusal of a fresh proof with another refresh token than the newest.
     static var proofWrong: Problem {
         Problem(

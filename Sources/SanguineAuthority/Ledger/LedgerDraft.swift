@@ -49,9 +49,12 @@ struct LedgerDraft {
     }
 
     mutating func grant(_ amount: Int64, reason: String, expiresAt: Timestamp? = nil) {
+        let debt = debt
         move(amount, .grant, reason)
-        if let expiresAt { balance.grants.add(amount, at: expiresAt) }
-        coverDebt()
+        guard let expiresAt else { return }
+        var expiring = ExpiringGrants()
+        expiring.add(amount, at: expiresAt)
+        add(expiring, of: amount, covering: debt)
     }
 
     /// Takes an amount back, at most what can be spent; it does not count as spent.
@@ -97,16 +100,18 @@ struct LedgerDraft {
     /// Releases the whole hold, then charges the actual cost.
     mutating func capture(_ charged: Int64, of hold: HoldRow) {
         precondition(charged >= 0 && charged <= hold.amount, "A capture must not exceed its hold.")
+        let debt = debt
         move(hold.amount, .release, hold.reason)
-        balance.grants.add(hold.grants)
+        add(hold.grants, of: hold.amount, covering: debt)
         let function = hold.operation == nil ? nil : hold.reason
         move(charged, .capture, hold.reason, function, hold.labels)
         settled(hold, charged: charged)
     }
 
     mutating func release(_ hold: HoldRow, as kind: LedgerEntry.Kind = .release) {
+        let debt = debt
         move(hold.amount, kind, hold.reason)
-        balance.grants.add(hold.grants)
+        add(hold.grants, of: hold.amount, covering: debt)
         settled(hold, charged: 0)
     }
 
@@ -134,27 +139,39 @@ struct LedgerDraft {
 
     /// Receives what ``moveOut(reason:)`` has returned, and holds a part of it.
     ///
-    /// Open holds keep what expires of them. Of the amounts that were spent today, the larger one
-    /// counts towards the limit.
+    /// Open holds keep what expires of them. If a refund has left the guest less than its holds, the
+    /// missing amount leaves last, because only it may take `available` below zero.
+    ///
+    /// The amounts that both have spent today count towards the limit.
     mutating func moveIn(_ moved: Moved, holding held: Int64, reason: String) {
-        append(max(0, moved.amount), .mergeIn, reason)
-        if moved.amount < 0 {
-            floor = min(floor, balance.available + moved.amount)
-            append(-moved.amount, .mergeOut, reason)
-        }
+        let missing = max(0, held - moved.amount)
+        let debt = debt
+        append(moved.amount + missing, .mergeIn, reason)
         move(held, .hold, reason)
-        balance.grants.add(moved.grants)
-        coverDebt()
+        if missing > 0 {
+            floor = min(floor, balance.available - missing)
+            append(missing, .mergeOut, reason)
+        }
+        add(moved.grants, of: max(0, moved.amount - held), covering: debt)
         balance.spending.merge(moved.spending)
     }
 
     /// The transfers in order.
     var appended: [Change] { transfers.map(Change.append) }
 
-    /// Lets what expires cover an amount below zero first.
-    private mutating func coverDebt() {
-        let excess = balance.grants.total - max(0, balance.available)
-        if excess > 0 { balance.grants.take(excess) }
+    /// The amount below zero; zero if there is none.
+    private var debt: Int64 { max(0, -balance.available) }
+
+    /// Adds what expires of an amount that was received, after it has covered the debt that there
+    /// was before.
+    private mutating func add(
+        _ expiring: ExpiringGrants,
+        of amount: Int64,
+        covering debt: Int64
+    ) {
+        // While there is a debt, nothing else expires.
+        balance.grants.add(expiring)
+        balance.grants.take(min(debt, amount))
         checkInvariants()
     }
 
@@ -236,7 +253,7 @@ struct LedgerDraft {
         transfer.availableAfter = balance.available
         transfer.heldAfter = balance.held
         transfers.append(transfer)
-        coverDebt()
+        checkInvariants()
     }
 
     private func checkInvariants() {

@@ -97,14 +97,17 @@ struct SpendingRules: Sendable {
 }
 
 extension Spending {
-    /// Counts the larger amount of the same or a later day.
+    /// Adds the amount of the same day, or replaces the period by a later one.
+    ///
+    /// The settlement of an open hold lowers the amount by what is not charged. If only the larger
+    /// amount counted, a hold of one side would return what the other side has spent.
     mutating func merge(_ other: Spending) {
         guard let theirs = other.period else { return }
         guard var period, period.day >= theirs.day else {
             period = theirs
             return
         }
-        if period.day == theirs.day { period.used = max(period.used, theirs.used) }
+        if period.day == theirs.day { period.used += theirs.used }
         self.period = period
     }
 

@@ -8,7 +8,7 @@ protocol AppStoreSigned: Decodable, Sendable {
 }
 
 /// A transaction: Apple's `JWSTransactionDecodedPayload`, as far as it is used.
-struct AppStoreTransaction: AppStoreSigned, Hashable {
+package struct AppStoreTransaction: AppStoreSigned, Decodable, Hashable, Sendable {
     var id: String
     var originalID: String
     var product: String
@@ -42,7 +42,7 @@ struct AppStoreTransaction: AppStoreSigned, Hashable {
         case inAppOwnershipType, appAccountToken, signedDate
     }
 
-    init(from decoder: any Decoder) throws {
+    package init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         id = try members.storeID(.transactionId)
         originalID = try members.storeID(.originalTransactionId, otherwise: id)

@@ -46,8 +46,7 @@ extension Authority {
         _ submission: Submission<PurchaseRequest>
     ) async throws(Problem) -> Answer {
         let store = try storeVerifier()
-        var holder = PurchaseCommands.Holder(account: account, aliases: [])
-        var content: Result<PurchaseCommands.News, Problem>
+        let content: Result<AppStoreTransaction, Problem>
         do throws(Problem) {
             let signed = try submission.content.get().signedTransaction
             let transaction = try await store.transaction(signed, now: clock.now())
@@ -57,14 +56,32 @@ extension Authority {
                     "Buy the product with this Apple account: it was shared by a family member."
                 )
             }
-            let news = PurchaseCommands.News(transaction)
-            holder = try await self.holder(of: news, sentBy: account, store.settings)
+            content = .success(transaction)
+        } catch {
+            content = .failure(error)
+        }
+        return try await purchase(account, verified: submission.with(content), store.settings)
+    }
+
+    /// Credits a transaction whose signature was verified, or takes its refunded part back.
+    ///
+    /// - Throws: as ``purchase(_:_:)``.
+    package func purchase(
+        _ account: Identifier,
+        verified submission: Submission<AppStoreTransaction>,
+        _ settings: AppStoreSettings
+    ) async throws(Problem) -> Answer {
+        var holder = PurchaseCommands.Holder(account: account, aliases: [])
+        let content: Result<PurchaseCommands.News, Problem>
+        do throws(Problem) {
+            let news = PurchaseCommands.News(try submission.content.get())
+            holder = try await self.holder(of: news, sentBy: account, settings)
             content = .success(news)
         } catch {
             content = .failure(error)
         }
         return try await perform(
-            purchases(store.settings).credit(holder, submission.with(content))
+            purchases(settings).credit(holder, submission.with(content))
         )
     }
 

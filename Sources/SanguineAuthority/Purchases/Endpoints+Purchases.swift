@@ -43,12 +43,19 @@ extension Endpoints {
 extension PurchaseRequest {
     /// The text for the fingerprint: StoreKit signs a transaction again from time to time, and that
     /// is the same request.
+    ///
+    /// A refund is another one. Otherwise, under the key of the purchase, it would get the answer to
+    /// the purchase and take no effect.
     var meaning: String {
-        struct Transaction: Decodable { var transactionId: String }
+        struct Transaction: Decodable {
+            var transactionId: String
+            var revocationDate: JSONValue?
+        }
         let parts = signedTransaction.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let bytes = Base64URL.decode(String(parts[1])),
             let transaction = try? JSONDecoder().decode(Transaction.self, from: Data(bytes))
         else { return "\(provider.rawValue) \(signedTransaction)" }
-        return "\(provider.rawValue) transaction \(transaction.transactionId)"
+        let state = transaction.revocationDate == nil ? "transaction" : "refund of"
+        return "\(provider.rawValue) \(state) \(transaction.transactionId)"
     }
 }

@@ -194,11 +194,21 @@ public struct RefreshRequest: Hashable, Codable, Sendable {
     ///
     /// Default: none; servers may require it.
     public var assertion: DeviceAssertion?
+    /// The account of the session, so that the device learns of its deletion after the session was
+    /// removed.
+    ///
+    /// Default: none.
+    public var account: Identifier?
 
     /// Creates the body.
-    public init(refreshToken: String, assertion: DeviceAssertion? = nil) {
+    public init(
+        refreshToken: String,
+        assertion: DeviceAssertion? = nil,
+        account: Identifier? = nil
+    ) {
         self.refreshToken = refreshToken
         self.assertion = assertion
+        self.account = account
     }
 }
 

@@ -36,6 +36,8 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     /// 401: the guest of this device was registered, or merged into an account, on another device;
     /// the user must sign in.
     public static let guestRegistered = Self(rawValue: "guest_registered")
+    /// 401: the account was deleted; the device removes what it has of it.
+    public static let accountDeleted = Self(rawValue: "account_deleted")
     /// 401: the device is registered with another secret.
     public static let deviceSecretMismatch = Self(rawValue: "device_secret_mismatch")
     /// 401: the refresh token does not exist or has expired.
@@ -220,6 +222,7 @@ extension ProblemCode {
         .tokenExpired: (401, "The access token has expired."),
         .sessionEnded: (401, "The session has ended."),
         .guestRegistered: (401, "The guest belongs to a registered account."),
+        .accountDeleted: (401, "The account was deleted."),
         .deviceSecretMismatch: (401, "The device has another secret."),
         .refreshInvalid: (401, "The refresh token is not valid."),
         .refreshReused: (401, "The refresh token was used before."),

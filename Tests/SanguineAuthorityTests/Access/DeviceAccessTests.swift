@@ -160,6 +160,31 @@ struct DeviceAccessTests {
         #expect(try await world.available(other) == 100)
     }
 
+    // MARK: - Deletion
+
+    @Test func `a device learns that its account was deleted, also without a session`()
+        async throws
+    {
+        let session = try await world.open(1).signedIn.session
+        let guest = try await authority.tokens.verify(session.accessToken)
+        _ = try await authority.deleteAccount(guest, DeletionRequest())
+        func refusal(_ account: Identifier?) async -> ProblemCode? {
+            let request = RefreshRequest(refreshToken: session.refreshToken, account: account)
+            return await problem { () throws(Problem) in
+                try await authority.refresh(request)
+            }?.code
+        }
+        #expect(await refusal(nil) == .accountDeleted)
+        try await authority.perform(
+            Command(keys: []) { _ in Decision((), changes: [.delete(.session(guest.session))]) },
+            evenIfDeleted: true
+        )
+        #expect(await refusal(guest.account) == .accountDeleted)
+        #expect(await refusal(nil) == .refreshInvalid)
+        let other = try await world.open(2).signedIn.account.id
+        #expect(await refusal(other) == .refreshInvalid)
+    }
+
     @Test func `the fact that a device had a grant names no device, and expires`() throws {
         let fact = DeviceGrant(device: "device-0123456789-1", at: world.clock.now())
         #expect(!String(decoding: fact.row.body, as: UTF8.self).contains("0123456789"))

@@ -147,6 +147,22 @@ struct TokenPurchaseTests {
         #expect(first == again)
     }
 
+    @Test func `a refund under the key of its purchase is refused, and takes effect under another`()
+        async throws
+    {
+        let world = try PurchaseWorld()
+        let account = try await world.account()
+        let bought = world.store.transaction("1", of: "tokens")
+        let refund = bought.merging(["revocationDate": world.milliseconds(after: 0)]) { $1 }
+        try await world.purchase(account, bought, key: "2000000123456789")
+        let refusal = await problem { () async throws(Problem) in
+            try await world.purchase(account, refund, key: "2000000123456789")
+        }
+        #expect(refusal?.code == .idempotencyMismatch)
+        try await world.purchase(account, refund, key: "another")
+        #expect(try await world.available(account) == 100)
+    }
+
     @Test func `another account cannot take a credited transaction`() async throws {
         let world = try PurchaseWorld()
         let (first, second) = (try await world.account(1), try await world.account(2))
@@ -217,6 +233,36 @@ struct TokenPurchaseTests {
             Submission("capture", CaptureRequest(amount: 50))
         )
         #expect(try await world.available(account) == -50)
+        #expect(try await world.storage.verifyLedger().differences.isEmpty)
+    }
+
+    /// What expires covers the debt first, so that less of it is left to expire.
+    @Test(arguments: [(60, 10), (40, 0)] as [(Int64, Int64)])
+    func `a hold that is released after a refund covers the debt with what expires`(
+        expiring: Int64,
+        left: Int64
+    ) async throws {
+        let world = try PurchaseWorld { $0.grant = 0 }
+        let account = try await world.account()
+        let transaction = world.store.transaction("1", of: "tokens")
+        try await world.purchase(account, transaction)
+        let end = world.clock.now() + .seconds(86_400)
+        let grant = GrantRequest(amount: expiring, reason: "gift", expiresAt: end)
+        _ = try await world.authority.grant(account, Submission("grant", grant))
+        let answer = try await world.authority.hold(
+            account,
+            Submission("hold", HoldRequest(amount: 60))
+        )
+        let hold = try answer.message(HoldAnswer.self).hold
+        let spend = SpendRequest(amount: expiring - 10, reason: "tea")
+        _ = try await world.authority.spend(account, Submission("spend", spend))
+        try await world.notify("REFUND", "n1", transaction, after: 1)
+        #expect(try await world.available(account) == -50)
+
+        _ = try await world.authority.release(hold.id, account, Submission("release"))
+        let balance = try await world.authority.balance(account)
+        #expect(balance.available == 10)
+        #expect((balance.expiring ?? []).reduce(0) { $0 + $1.amount } == left)
         #expect(try await world.storage.verifyLedger().differences.isEmpty)
     }
 

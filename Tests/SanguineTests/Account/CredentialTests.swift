@@ -228,6 +228,26 @@ struct CredentialTests {
 
     // MARK: - The end of an account
 
+    @Test func `an account that was deleted on another device is wiped, with what waits`()
+        async throws
+    {
+        let device = fixture.device(network: network)
+        let client = try await guest(device)
+        defer { client.close() }
+        _ = member()
+        try await client.signIn(email: "ada@example.org", password: "secret word")
+        let gone = Problem(.accountDeleted, "Remove what the device has of this account.")
+        let ended = Problem(.sessionEnded, "Sign in again.")
+        network.answer("POST /v1/sessions/refresh", try WireCoding.encode(gone), status: 401)
+        network.answer("POST /v1/sync/push", try WireCoding.encode(ended), status: 401)
+        try client.perform(Count(id: .of("b")))
+        try await eventually("the device is wiped") {
+            client.accountId == nil && client.record(Counter.self, .of("b")) == nil
+        }
+        #expect(!client.account.needsSignIn)
+        #expect(client.outbox.pending.isEmpty && client.outbox.ofOthers == 0)
+    }
+
     @Test func `a deleted account is wiped from the device once the server has it`() async throws {
         let device = fixture.device(network: network)
         let client = try await guest(device)

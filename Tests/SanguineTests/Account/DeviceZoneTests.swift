@@ -86,6 +86,33 @@ struct DeviceZoneTests {
         client.close()
     }
 
+    @Test func `a zone that the server does not know is sent once, and leaves no operation`()
+        async throws
+    {
+        let network = MergingNetwork(fixture.authority)
+        let device = fixture.device(locale, network: network)
+        let client = try await signedIn(device)
+        defer { client.close() }
+        _ = try await client.account.value()
+        let problem = Problem(.invalidContent, "Set 'timeZone' to an IANA name.")
+        network.answer("PATCH /v1/account", try WireCoding.encode(problem), status: 422)
+        locale.timeZone.set("Asia/Tokyo")
+        try await eventually("the refusal has arrived") {
+            network.requests("/v1/account").contains { $0.method == "PATCH" }
+                && client.outbox.pending.isEmpty && client.outbox.refused.isEmpty
+        }
+        for _ in 0..<2 {
+            device.lifecycle.enterBackground()
+            device.lifecycle.enterForeground()
+        }
+        try await client.refresh(.account)
+        try await client.waitUntilIdle()
+        #expect(network.requests("/v1/account").count { $0.method == "PATCH" } == 1)
+        #expect(client.outbox.pending.isEmpty && client.outbox.refused.isEmpty)
+        // The user's day is that of the device all the same.
+        #expect(client.timeZone == "Asia/Tokyo")
+    }
+
     @Test func `a configured zone is not replaced by the device's`() async throws {
         let device = fixture.device(locale) { $0.timeZone = "Europe/Rome" }
         let client = try await signedIn(device)

@@ -225,6 +225,34 @@ struct PurchaseTests {
         #expect(answer.balance.available == before)
     }
 
+    @Test func `a refund is sent although its purchase waits in the outbox`() async throws {
+        let device = world.device()
+        let client = try device.launch()
+        defer { client.close() }
+        let before = try await client.value(of: .balance).available
+        device.connectivity.disconnect()
+        let later = (world.clock.now() + .seconds(1)).millisecondsSince1970
+        let purchases = client.purchases
+        let signed = [
+            try world.signed("1"),
+            try world.signed(
+                "1",
+                ["revocationDate": .integer(later), "signedDate": .integer(later)]
+            ),
+        ]
+        var credits: [Task<PurchaseAnswer, any Error>] = []
+        for (number, text) in signed.enumerated() {
+            credits.append(Task { try await purchases.credit(signedTransaction: text) })
+            try await eventually("operation \(number) waits") {
+                client.outbox.pending.count == number + 1
+            }
+        }
+        world.clock.advance(by: .seconds(2))
+        device.connectivity.connect()
+        for credit in credits { _ = try await credit.finished() }
+        #expect(try await client.refresh(.balance).available == before)
+    }
+
     @Test func `a refund of spent tokens is shown as a debt and refuses calls without a request`()
         async throws
     {

@@ -53,6 +53,16 @@ struct TransactionDeskTests {
         #expect(receives("1", isRevoked: true, &desk))
     }
 
+    @Test func `a refund that was reversed is handed over`() {
+        var desk = TransactionDesk()
+        for isRevoked in [false, true] {
+            _ = desk.received(key("1", isRevoked: isRevoked))
+            _ = desk.ended(key("1", isRevoked: isRevoked), .success(answer))
+        }
+        #expect(!receives("1", isRevoked: true, &desk))
+        #expect(receives("1", &desk))
+    }
+
     @Test func `a transaction that another account has is finished and reported`() {
         var desk = TransactionDesk()
         _ = desk.received(key("1"))

@@ -18,13 +18,25 @@ struct LedgerModel {
         case insufficient
     }
 
-    /// The available tokens, sorted.
+    /// A transaction of the App Store.
+    struct Purchase {
+        var credited: Int64
+        var refunded: Int64 = 0
+    }
+
+    /// The available tokens, sorted; empty while there is a debt.
     private(set) var tokens: [Int64] = []
+    /// The number of tokens that refunds have taken back after they were spent.
+    private(set) var debt: Int64 = 0
+    /// The transactions by their ids.
+    private(set) var purchases: [String: Purchase] = [:]
     /// The open holds.
     private(set) var holds: [Identifier: Hold] = [:]
     /// The account's own limit; `nil` for none.
     var limit: Int64?
     private var usedByDay: [Int64: Int64] = [:]
+
+    var available: Int64 { Int64(tokens.count) - debt }
 
     var held: Int { holds.values.reduce(0) { $0 + $1.tokens.count } }
 
@@ -45,8 +57,46 @@ struct LedgerModel {
     mutating func expire(at now: Int64) { tokens.removeAll { $0 <= now } }
 
     mutating func grant(_ amount: Int64, expiresAt: Int64 = .max) {
-        tokens += Array(repeating: expiresAt, count: Int(amount))
-        tokens.sort()
+        add(Array(repeating: expiresAt, count: Int(amount)))
+    }
+
+    /// Adds tokens, of which the first to expire cover the debt.
+    private mutating func add(_ more: [Int64]) {
+        tokens = (tokens + more).sorted()
+        let covered = min(Int(debt), tokens.count)
+        tokens.removeFirst(covered)
+        debt -= Int64(covered)
+    }
+
+    /// Removes the tokens that expire first; more than there are become a debt.
+    private mutating func remove(_ amount: Int64) {
+        let removed = min(Int(amount), tokens.count)
+        tokens.removeFirst(removed)
+        debt += amount - Int64(removed)
+    }
+
+    mutating func buy(_ amount: Int64, as id: String) {
+        purchases[id] = Purchase(credited: amount)
+        grant(amount)
+    }
+
+    /// Sets the refunded part of a transaction in milliunits of a percent.
+    mutating func refund(_ part: Int64, of id: String) {
+        guard var purchase = purchases[id] else { return }
+        let refunded = purchase.credited * part / 100_000
+        let more = refunded - purchase.refunded
+        purchase.refunded = refunded
+        purchases[id] = purchase
+        if more > 0 { remove(more) } else { grant(-more) }
+    }
+
+    /// Adds everything of a merged guest.
+    mutating func merge(_ guest: LedgerModel) {
+        add(guest.tokens)
+        remove(guest.debt)
+        holds.merge(guest.holds) { own, _ in own }
+        purchases.merge(guest.purchases) { own, _ in own }
+        usedByDay.merge(guest.usedByDay, uniquingKeysWith: +)
     }
 
     mutating func spend(_ amount: Int64, at now: Int64) -> Refusal? {
@@ -72,8 +122,8 @@ struct LedgerModel {
     /// Charges a part of a hold and releases the rest; an expired hold is released as a whole.
     mutating func settle(_ id: Identifier, charging amount: Int64, at now: Int64) {
         guard let hold = holds.removeValue(forKey: id) else { return }
-        tokens = (tokens + hold.tokens).sorted()
-        tokens.removeFirst(Int(amount))
+        add(hold.tokens)
+        remove(amount)
         expire(at: now)
         if let day = hold.day, usedByDay[day] != nil {
             usedByDay[day, default: 0] -= Int64(hold.tokens.count) - amount

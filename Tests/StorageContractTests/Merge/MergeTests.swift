@@ -182,6 +182,61 @@ struct MergeTests {
         }
     }
 
+    @Test(arguments: StorageDriver.allCases, [30, 120] as [Int64])
+    func `a guest with less than its holds after a refund is merged with both`(
+        driver: StorageDriver,
+        refunded: Int64
+    ) async throws {
+        try await withWorld(driver) { world in
+            let (guest, account) = (try await world.guest(1), try await world.registered(1))
+            _ = try await world.spend(account, 100, "a")
+            let held = try await world.hold(guest, 80, "gh")
+            try await world.refund(guest, refunded)
+            let debt = 20 - refunded
+
+            let merged = try await world.authority.merge(guest, into: account.account).0.merged
+            #expect(merged?.balances == 100 - refunded)
+            let balance = try await world.authority.balance(account.account)
+            #expect((balance.available, balance.held) == (debt, 80))
+            try await world.checkSums()
+
+            let id = try JSONDecoder().decode(HoldAnswer.self, from: Data(held.stored.body)).hold.id
+            _ = try await world.authority.release(id, account.account, Self.release)
+            let after = try await world.authority.balance(account.account)
+            #expect((after.available, after.held) == (debt + 80, 0))
+            try await world.checkSums()
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a released hold of a guest returns nothing that the account has spent of its limit`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver, { $0.spendingPerDay = 100 }) { world in
+            let (guest, account) = (try await world.guest(1), try await world.registered(1))
+            _ = try await world.spend(account, 60, "a")
+            let held = try await world.hold(guest, 80, "gh")
+            _ = try await world.authority.merge(guest, into: account.account)
+            func refusal(of amount: Int64, _ key: String) async -> ProblemCode? {
+                await world.refusal { () async throws(Problem) in
+                    try await world.spend(account, amount, key)
+                }?.code
+            }
+            #expect(await refusal(of: 1, "b") == .spendingLimitReached)
+
+            let id = try JSONDecoder().decode(HoldAnswer.self, from: Data(held.stored.body)).hold.id
+            _ = try await world.authority.release(id, account.account, Self.release)
+            #expect(await refusal(of: 41, "c") == .spendingLimitReached)
+            #expect(await refusal(of: 40, "d") == nil)
+        }
+    }
+
+    private static let release = Submission(
+        key: "release",
+        fingerprint: Fingerprint("release"),
+        content: .success(())
+    )
+
     @Test(arguments: StorageDriver.allCases)
     func `the ledger pages through the entries of the account and its guests`(
         driver: StorageDriver

@@ -87,6 +87,18 @@ struct MergeWorld {
         return try await authority.hold(who.account, submission)
     }
 
+    /// Takes back tokens of a purchase, also those that were spent.
+    func refund(_ who: Identity, _ amount: Int64) async throws {
+        let now = clock.now()
+        let command = Command(keys: [.balance(who.account)]) { loaded throws(Problem) in
+            guard let balance = loaded.balance(who.account) else { throw .noAccount }
+            var draft = LedgerDraft(balance, now: now)
+            draft.refund(amount, reason: "refund")
+            return Decision((), changes: draft.changes)
+        }
+        try await authority.perform(command)
+    }
+
     @discardableResult
     func consume(_ who: Identity, _ amount: Int64 = 1) async throws(Problem) -> Answer {
         let submission = Submission(
