@@ -25,7 +25,7 @@ extension Authority {
         }
         if let known = loaded.blob(account, row.id) {
             // Otherwise it is stored again, so that it is not removed before a record names it.
-            guard settings.unnamedBlobsKept != nil else {
+            if settings.unnamedBlobsKept == nil, try await hasContent(of: known) {
                 return (known.facts(content.placeholder), false)
             }
         } else {
@@ -33,6 +33,17 @@ extension Authority {
         }
         let added = try await store(content, as: row, commands.add(row))
         return (added.row.facts(content.placeholder), added.isNew)
+    }
+
+    /// Returns whether the bytes of a file are stored, up to the last one.
+    ///
+    /// They are not after a copy of the data was restored without its files.
+    private func hasContent(of row: BlobRow) async throws(Problem) -> Bool {
+        let last = Int(clamping: max(0, row.size - 1))
+        let bytes = try await read { storage throws(StorageError) in
+            try await storage.blobs.read(row.id, from: last, count: 1)
+        }
+        return bytes?.count == 1
     }
 
     /// Stores a file for an account, and performs the command that gives it its owner.
