@@ -141,8 +141,8 @@ extension Authority {
     ///   - limit: The number of files to examine; the next sweep continues after them.
     ///   - moment: The time of the sweep. Default: the time of the clock.
     /// - Returns: The number of removed files.
-    /// - Throws: `overloaded` or `internal_fault` if the storage fails; the next sweep starts at
-    ///   the same file.
+    /// - Throws: `overloaded` or `internal_fault` if the storage fails; the next sweep continues
+    ///   after the files that this one has tried to remove.
     func sweepBlobs(limit: Int, asOf moment: Timestamp? = nil) async throws(Problem) -> Int {
         let horizon = (moment ?? clock.now()) - settings.blobGrace
         let start = blobSweep.position
@@ -161,11 +161,13 @@ extension Authority {
         var rest = kept.filter { !owned.contains($0) && !adding.contains($0) }[...]
         var count = 0
         while !rest.isEmpty {
-            count += try await removeContents(rest.prefix(Self.removalsAtOnce), horizon)
-            rest = rest.dropFirst(Self.removalsAtOnce)
+            let next = rest.prefix(Self.removalsAtOnce)
+            rest = rest.dropFirst(next.count)
+            // Set first: a file that cannot be removed must not keep those after it.
+            blobSweep.position = next.last
+            count += try await removeContents(next, horizon)
         }
         blobSweep.position = kept.count < limit ? nil : kept.last
-        blobSweep.addRemoved(contents: count)
         return count
     }
 
@@ -187,10 +189,8 @@ extension Authority {
         ) { group in
             for id in ids {
                 group.addTask {
-                    do throws(Problem) {
-                        return .success(try await self.removeContent(id, horizon))
-                    } catch {
-                        return .failure(error)
+                    await Result { () async throws(Problem) in
+                        try await self.removeContent(id, horizon)
                     }
                 }
             }
@@ -210,8 +210,10 @@ extension Authority {
             // The store refuses to remove a file that was stored again in the meantime.
             try await storage.blobs.remove(id, keptBefore: horizon)
         }
-        if isRemoved { await images.removeThumbnails(of: id) }
-        return isRemoved
+        guard isRemoved else { return false }
+        blobSweep.addRemoved(contents: 1)
+        await images.removeThumbnails(of: id)
+        return true
     }
 
     /// Removes files from accounts whose records do not name them, if the settings say so.
