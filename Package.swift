@@ -507,6 +507,7 @@ let package = Package(
                 "Sanguine",
                 "SanguineAuthority",
                 "SanguineImages",
+                "SanguineMedia",
                 "SanguineModel",
                 "SanguineSQLite",
                 "SanguineServer",

@@ -262,16 +262,6 @@ extension EncodedImage {
     }
 }
 
-extension Result where Failure == ImageFailure {
-    fileprivate init(_ body: () async throws(Failure) -> Success) async {
-        do throws(Failure) {
-            self = .success(try await body())
-        } catch {
-            self = .failure(error)
-        }
-    }
-}
-
 /// Ends a call to libvips.
 // The pointer is constant, and what it points to is atomic.
 private final class Stop: @unchecked Sendable {

@@ -1,6 +1,6 @@
 /// A box of a file in the ISO base media file format (ISO/IEC 14496-12, section 4.2), the format of
 /// HEIC, AVIF, MP4 and QuickTime.
-struct FileBox {
+package struct FileBox {
     /// The type; empty if it is not printable ASCII.
     let type: String
     /// The offset of the box: its size, followed by the type.
@@ -9,11 +9,11 @@ struct FileBox {
     let content: Range<Int>
 
     /// The maximum number of boxes that are read at one level: 10,000.
-    static let limit = 10_000
+    package static let limit = 10_000
     /// The maximum depth of boxes in boxes that are read: 8.
     ///
     /// A video needs five: `moov`, `trak`, `mdia`, `minf`, `stbl`.
-    static let depth = 8
+    package static let depth = 8
 
     /// The types of top-level boxes that carry images and sound, and no metadata on them.
     static let top: Set = [

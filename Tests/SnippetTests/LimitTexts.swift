@@ -1,5 +1,6 @@
 import SanguineAuthority
 import SanguineImages
+import SanguineMedia
 import SanguineModel
 import SanguineSQLite
 import SanguineServer
@@ -11,7 +12,7 @@ import SanguineTesting
 enum LimitTexts {
     static let all: [(String, String)] =
         wire + client + images + events + pages + ranges + records + messages + balance + metrics
-        + feed + live + decoding + authority + identity + driver + testing
+        + feed + live + decoding + files + authority + identity + driver + testing
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -291,6 +292,14 @@ enum LimitTexts {
         ("ThumbnailCache.thumbnails", count(ThumbnailCache.thumbnails)),
         ("ThumbnailCache.diskBytes", bytes(ThumbnailCache.diskBytes)),
         ("ThumbnailCache.memoryBytes", bytes(ThumbnailCache.memoryBytes)),
+    ]
+
+    private static let files: [(String, String)] = [
+        ("FileBox.limit", count(FileBox.limit)),
+        ("FileBox.depth", count(FileBox.depth)),
+        ("UploadPiece.bytes", bytes(UploadPiece.bytes)),
+        ("BlobWindows.limit", bytes(BlobWindows.limit)),
+        ("Authority.looksPerPage", count(Authority.looksPerPage)),
     ]
 
     private static let records: [(String, String)] = [

@@ -138,6 +138,42 @@ struct StorageIndexesContractTests {
         }
     }
 
+    @Test(arguments: StorageDriver.allCases)
+    func `indexes are built again when another member names the readers`(
+        driver: StorageDriver
+    ) async throws {
+        let (former, new) = (Identifier.numbered(2), Identifier.numbered(3))
+        let collections = ["to", "members"].map { readers in
+            RecordCollection(
+                "things",
+                access: .readers,
+                indexes: ["createdAt"],
+                owner: "by",
+                readers: readers
+            )
+        }
+        let value = """
+            {"createdAt":"2026-01-01T00:00:00Z","by":"\(Self.owner)","to":"\(former)",\
+            "members":["\(new)"]}
+            """
+        try await driver.withEmptyStorage { storage in
+            let row = RecordRow.sample(Identifier.numbered(9).description, value: value)
+            try await storage.store(.put(.record(row)))
+            let first = await authority(storage, collections[0])
+            _ = try await build(first)
+            #expect(try await first.records(in: "things", for: former).items.count == 1)
+
+            let second = await authority(storage, collections[1])
+            let refusal = await #expect(throws: Problem.self) {
+                try await second.records(in: "things", for: former)
+            }
+            #expect(refusal?.code == .overloaded)
+            _ = try await build(second)
+            #expect(try await second.records(in: "things", for: former).items.isEmpty)
+            #expect(try await second.records(in: "things", for: new).items.count == 1)
+        }
+    }
+
     @Test(arguments: StorageDriver.allCases, [true, false])
     func `a removal of entries that another version began starts over`(
         driver: StorageDriver,

@@ -271,8 +271,7 @@ final class ImageEngine: Sendable {
             // The last flight may have ended after the caller looked.
             if let known = cached(request), !known.isThumbnail { return .success(known) }
             do throws(SanguineError) {
-                let file = try await loadedFile(request, priority)
-                let picture = try await decoded(file.data, request.key.side, priority)
+                let (picture, file) = try await opened(request, priority)
                 keep(picture, file.freshness, for: request.key)
                 return .success(
                     LoadedImage(
@@ -284,6 +283,30 @@ final class ImageEngine: Sendable {
                 )
             } catch {
                 return .failure(error)
+            }
+        }
+    }
+
+    /// Returns an image and its file.
+    ///
+    /// A file that cannot be decoded is removed from the disk, where it would fail at every use,
+    /// and loaded from its host once.
+    private func opened(
+        _ request: Request,
+        _ priority: RequestPriority
+    ) async throws(SanguineError) -> (DecodedImage, ImageDisk.File) {
+        var mayRepeat = true
+        while true {
+            let file = try await loadedFile(request, priority)
+            do throws(SanguineError) {
+                return (try await decoded(file.data, request.key.side, priority), file)
+            } catch {
+                guard case .problem(let problem) = error, problem.code == .malformedBody else {
+                    throw error
+                }
+                request.scope.disk.remove(request.fileKey)
+                guard file.isFromDisk, mayRepeat else { throw error }
+                mayRepeat = false
             }
         }
     }
@@ -430,8 +453,9 @@ final class ImageEngine: Sendable {
             request.scope.disk.renew(freshness, for: request.fileKey)
             return nil
         case .file(let file):
-            request.scope.disk.write(file.data, file.freshness, for: request.fileKey)
+            // A damaged file does not replace the stale one.
             let picture = try await decoded(file.data, request.key.side, priority)
+            request.scope.disk.write(file.data, file.freshness, for: request.fileKey)
             // Other sizes of it are as old as the shown one.
             state.withLock { $0.memory.remove(request.key.resource, of: request.key.scope) }
             keep(picture, file.freshness, for: request.key)

@@ -4,7 +4,7 @@ import SanguineModel
 /// The rules of a response for keeping an image: the part of HTTP's caching (RFC 9111) that matters
 /// for a private cache.
 ///
-/// - `no-store`: the image is kept in memory only, and only while a view shows it.
+/// - `no-store`: the image is kept in memory only, and loaded again at each use.
 /// - `no-cache`, or `max-age=0`: it is kept, and checked at each use.
 /// - `immutable`, and every file of the Sanguine server: it is never checked.
 /// - `max-age`, or else `Expires`: the image is fresh for this time, minus its `Age`.

@@ -25,7 +25,7 @@ extension Authority {
         }
         if let known = loaded.blob(account, row.id) {
             // Otherwise it is stored again, so that it is not removed before a record names it.
-            guard settings.unnamedBlobsKept != nil else {
+            if settings.unnamedBlobsKept == nil, try await hasContent(of: known) {
                 return (known.facts(content.placeholder), false)
             }
         } else {
@@ -33,6 +33,17 @@ extension Authority {
         }
         let added = try await store(content, as: row, commands.add(row))
         return (added.row.facts(content.placeholder), added.isNew)
+    }
+
+    /// Returns whether the bytes of a file are stored, up to the last one.
+    ///
+    /// They are not after a copy of the data was restored without its files.
+    private func hasContent(of row: BlobRow) async throws(Problem) -> Bool {
+        let last = Int(clamping: max(0, row.size - 1))
+        let bytes = try await read { storage throws(StorageError) in
+            try await storage.blobs.read(row.id, from: last, count: 1)
+        }
+        return bytes?.count == 1
     }
 
     /// Stores a file for an account, and performs the command that gives it its owner.
@@ -130,8 +141,8 @@ extension Authority {
     ///   - limit: The number of files to examine; the next sweep continues after them.
     ///   - moment: The time of the sweep. Default: the time of the clock.
     /// - Returns: The number of removed files.
-    /// - Throws: `overloaded` or `internal_fault` if the storage fails; the next sweep starts at
-    ///   the same file.
+    /// - Throws: `overloaded` or `internal_fault` if the storage fails; the next sweep continues
+    ///   after the files that this one has tried to remove.
     func sweepBlobs(limit: Int, asOf moment: Timestamp? = nil) async throws(Problem) -> Int {
         let horizon = (moment ?? clock.now()) - settings.blobGrace
         let start = blobSweep.position
@@ -150,11 +161,13 @@ extension Authority {
         var rest = kept.filter { !owned.contains($0) && !adding.contains($0) }[...]
         var count = 0
         while !rest.isEmpty {
-            count += try await removeContents(rest.prefix(Self.removalsAtOnce), horizon)
-            rest = rest.dropFirst(Self.removalsAtOnce)
+            let next = rest.prefix(Self.removalsAtOnce)
+            rest = rest.dropFirst(next.count)
+            // Set first: a file that cannot be removed must not keep those after it.
+            blobSweep.position = next.last
+            count += try await removeContents(next, horizon)
         }
         blobSweep.position = kept.count < limit ? nil : kept.last
-        blobSweep.addRemoved(contents: count)
         return count
     }
 
@@ -176,10 +189,8 @@ extension Authority {
         ) { group in
             for id in ids {
                 group.addTask {
-                    do throws(Problem) {
-                        return .success(try await self.removeContent(id, horizon))
-                    } catch {
-                        return .failure(error)
+                    await Result { () async throws(Problem) in
+                        try await self.removeContent(id, horizon)
                     }
                 }
             }
@@ -199,8 +210,10 @@ extension Authority {
             // The store refuses to remove a file that was stored again in the meantime.
             try await storage.blobs.remove(id, keptBefore: horizon)
         }
-        if isRemoved { await images.removeThumbnails(of: id) }
-        return isRemoved
+        guard isRemoved else { return false }
+        blobSweep.addRemoved(contents: 1)
+        await images.removeThumbnails(of: id)
+        return true
     }
 
     /// Removes files from accounts whose records do not name them, if the settings say so.

@@ -3,7 +3,7 @@ import Synchronization
 /// A value that is resolved once, and that any number of callers wait for.
 ///
 /// Mutable state: one `State`, guarded by its mutex. Callers are resumed outside of it.
-final class OneShotValue<Value: Sendable>: Sendable {
+package final class OneShotValue<Value: Sendable>: Sendable {
     private struct State {
         var value: Value?
         var callers: [CheckedContinuation<Value, Never>] = []
@@ -11,14 +11,17 @@ final class OneShotValue<Value: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
+    /// Creates a value that is not resolved.
+    package init() {}
+
     /// The value, if it is resolved.
-    var value: Value? { state.withLock { $0.value } }
+    package var value: Value? { state.withLock { $0.value } }
 
     /// Resolves the value for all current and later callers; only the first value counts.
     ///
     /// - Returns: Whether this value is the first.
     @discardableResult
-    func resolve(_ value: Value) -> Bool {
+    package func resolve(_ value: Value) -> Bool {
         let waiting = state.withLock { state -> [CheckedContinuation<Value, Never>]? in
             guard state.value == nil else { return nil }
             state.value = value
@@ -32,7 +35,7 @@ final class OneShotValue<Value: Sendable>: Sendable {
     /// Waits for the value.
     ///
     /// The owner must resolve it, because the wait ignores cancellation.
-    func wait() async -> Value {
+    package func wait() async -> Value {
         await withCheckedContinuation { continuation in
             let value = state.withLock { state -> Value? in
                 if state.value == nil { state.callers.append(continuation) }

@@ -59,7 +59,7 @@ extension Authority {
 
     private func recordHeads(_ row: IndexesRow) {
         let complete = row.builds.filter {
-            $0.stage == .complete && $0.version == IndexBuild.currentVersion
+            $0.stage == .complete && settings.schema.fits($0)
         }
         incompleteIndexes.all.subtract(complete.map(\.name))
     }

@@ -252,7 +252,7 @@ extension Authority {
     }
 
     /// The maximum number of records that one page of a list examines.
-    static let looksPerPage = 10_000
+    package static let looksPerPage = 10_000
 }
 
 extension RecordQuery {

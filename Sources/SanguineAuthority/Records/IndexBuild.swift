@@ -49,15 +49,19 @@ public struct IndexBuild: Hashable, Codable, Sendable {
     public var field: String
     /// The version of the entries.
     public var version: Int
+    /// The accounts for which records have entries, as the collection declares them; `nil` for an
+    /// index of a server that did not store it.
+    public var audience: String?
     /// The current stage.
     public var stage: Stage
     /// The position after which the stage continues; `nil` for the beginning.
     public var after: Place?
 
     /// Creates an index without entries.
-    public init(_ collection: String, by field: String) {
+    public init(_ collection: String, by field: String, for audience: String? = nil) {
         self.collection = collection
         self.field = field
+        self.audience = audience
         version = Self.currentVersion
         stage = .clearing
     }
@@ -170,12 +174,15 @@ struct IndexCommands: Sendable {
         for build in stored.builds {
             let isDeclared = missing.remove(build.name) != nil
             // Another version may have added entries before the position that clearing has reached.
-            let isKept =
-                build.version == IndexBuild.currentVersion
-                && (isDeclared || build.stage == .clearing)
-            builds.append(isKept ? build : IndexBuild(build.collection, by: build.field))
+            let isKept = schema.fits(build) && (isDeclared || build.stage == .clearing)
+            var next = isKept ? build : IndexBuild(build.collection, by: build.field)
+            if isDeclared { next.audience = schema.collection(build.collection)?.audience }
+            builds.append(next)
         }
-        builds += missing.map { IndexBuild($0.collection, by: $0.field) }
+        builds += missing.map { name in
+            let audience = schema.collection(name.collection)?.audience
+            return IndexBuild(name.collection, by: name.field, for: audience)
+        }
         return IndexesRow(builds: builds.sorted { $0.name < $1.name })
     }
 
@@ -248,6 +255,16 @@ struct IndexCommands: Sendable {
         }
         build.after = IndexBuild.Place(last.name.scope, last.name.id)
         return rows.count
+    }
+}
+
+extension RecordSchema {
+    /// Whether the entries of an index are those that the declarations require.
+    func fits(_ build: IndexBuild) -> Bool {
+        guard build.version == IndexBuild.currentVersion else { return false }
+        guard let stored = build.audience, let declared = collection(build.collection)?.audience
+        else { return true }
+        return stored == declared
     }
 }
 

@@ -45,6 +45,21 @@ struct SharedPage: Sendable {
 struct SharedPageKey: Hashable, Sendable {
     var query: RecordQuery
     var fields: Set<String>?
+
+    /// An estimate of the memory in bytes for a text or a key, besides its content.
+    private static let overheadBytes = 64
+
+    /// An estimate of the key's memory in bytes, most of which the request determines.
+    var size: Int {
+        let overhead = Self.overheadBytes
+        var size = fields?.reduce(0) { $0 + $1.utf8.count + overhead } ?? 0
+        for (field, key) in query.conditions {
+            size += field.utf8.count + key.bytes.count + 2 * overhead
+        }
+        size += query.search?.prefix.count ?? 0
+        size += query.after?.key?.bytes.count ?? 0
+        return size
+    }
 }
 
 /// Decides which reads of lists are answered from memory, and which of them share a read.
@@ -53,12 +68,12 @@ struct SharedPageKey: Hashable, Sendable {
 /// account to which the commit was acknowledged. See ``CollectionVersions``.
 ///
 /// Invariants:
-/// 1. `bytes` is the size of all pages, and at most ``limit``.
+/// 1. `bytes` is the size of all pages with their keys, and at most ``limit``.
 /// 2. A page is replaced only by one that was read later.
 struct ListCacheState: Sendable {
     /// The time for which a page that misses a commit may be served after it was read.
     static let staleSeconds = 5
-    /// The size of a page besides its items, in bytes.
+    /// The size of a page besides its items and its key, in bytes.
     static let overheadBytes = 400
 
     /// A page, and the moment of its read.
@@ -68,7 +83,7 @@ struct ListCacheState: Sendable {
         var readAt: Timestamp
         /// The number of the last use.
         var use: UInt64
-        var size: Int { page.items.count + ListCacheState.overheadBytes }
+        let size: Int
     }
 
     /// A read in progress.
@@ -153,7 +168,8 @@ struct ListCacheState: Sendable {
         if flights[key] == flight { flights[key] = nil }
         guard let page else { return }
         uses += 1
-        let held = Held(page: page, asOf: flight.asOf, readAt: now, use: uses)
+        let size = page.items.count + key.size + Self.overheadBytes
+        let held = Held(page: page, asOf: flight.asOf, readAt: now, use: uses, size: size)
         guard held.size <= limit / 4, pages[key].map({ $0.asOf <= held.asOf }) ?? true else {
             return
         }

@@ -14,6 +14,12 @@ extension RecordCollection {
         }
     }
 
+    /// The declarations on which the lists that contain a record depend.
+    ///
+    /// Another value makes the entries in all indexes outdated: an account would still find the
+    /// records that a former member names it in.
+    var audience: String { readers.map { "\(access.rawValue) \($0)" } ?? access.rawValue }
+
     /// Whether the account may read the record.
     func isReadable(_ row: RecordRow, by account: Identifier) -> Bool {
         switch access {

@@ -25,7 +25,10 @@ extension Endpoints {
         let box = try ThumbnailBox(request.query)
         let identity = try await admission.read(request)
         let row = try await authority.readableBlob(try id(of: request), by: identity.account)
-        let fields = [(field: WireField.cacheControl, value: BlobCaching.personal)]
+        // The cache of a browser outlives a sign-out, and does not ask again for the file.
+        let fields = [
+            (field: WireField.cacheControl, value: BlobCaching.personal), (.vary, "Authorization"),
+        ]
         return try await file(row, fitting: box, fields, to: request)
     }
 

@@ -142,7 +142,12 @@ extension Endpoints {
     ) throws(Problem) -> Authority.RecordsRequest {
         let indexHint = "Find and order only by indexed members."
         var asked = Authority.RecordsRequest(limit: list.limit, cursor: list.cursor)
+        var names: Set<String> = []
         for (name, text) in query.items {
+            // Otherwise one of two conditions would have no effect.
+            guard names.insert(name).inserted else {
+                throw Problem(.malformedRequest, "Send each parameter of a list once.")
+            }
             switch name {
             case _ where name.utf8.count > WireLimits.memberNameBytes:
                 throw Problem(.malformedRequest, "Send parameters with shorter names.")

@@ -40,5 +40,6 @@ package enum WireField: String, CaseIterable, Sendable {
     case uploadMetadata = "Upload-Metadata"
     case uploadOffset = "Upload-Offset"
     case userID = "X-User-Id"
+    case vary = "Vary"
     case wwwAuthenticate = "WWW-Authenticate"
 }

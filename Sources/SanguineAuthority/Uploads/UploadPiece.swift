@@ -6,12 +6,12 @@ import SanguineModel
 /// file or a piece of another request, even one that repeats the same bytes. It can be removed as
 /// soon as its upload does not need it, and a sweep that finds it knows where to look. No account
 /// can read a piece: it has no ``BlobRow``.
-struct UploadPiece: Hashable {
+package struct UploadPiece: Hashable {
     /// The size of a piece without its first line, except for the last one: 1 MiB.
     ///
     /// Bytes that were received, but do not fill a piece, are sent again after a crash of the
     /// server.
-    static let bytes = 1 << 20
+    package static let bytes = 1 << 20
     /// The maximum number of bytes of the first line.
     static let lineBytes = 160
 

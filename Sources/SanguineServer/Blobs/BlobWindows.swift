@@ -12,11 +12,11 @@ import Synchronization
 /// 2. A part that was loaded before ``drop(_:)`` is not in memory after it.
 ///
 /// Mutable state: one `State`, guarded by its mutex.
-final class BlobWindows: Sendable {
+package final class BlobWindows: Sendable {
     /// The size of a part in bytes, except for the last one of a file: 1 MiB.
     static let windowBytes = 1 << 20
     /// The maximum number of bytes of all parts: 32 MiB.
-    static let limit = 32 << 20
+    package static let limit = 32 << 20
     /// The maximum number of parts.
     static let parts = 1_024
 

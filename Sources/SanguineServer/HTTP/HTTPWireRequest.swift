@@ -101,6 +101,7 @@ extension WireField {
         case .uploadMetadata: .uploadMetadata
         case .uploadOffset: .uploadOffset
         case .userID: .userID
+        case .vary: .vary
         case .wwwAuthenticate: .wwwAuthenticate
         }
     }

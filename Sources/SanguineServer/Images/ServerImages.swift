@@ -6,18 +6,21 @@ import Synchronization
 
 /// Cleans and scales images with libvips, and keeps the thumbnails.
 ///
-/// Requests for the same thumbnail share one decoding, which ends early only if all of them are
-/// cancelled.
+/// Requests for the same thumbnail share one decoding. A request that is cancelled returns at once,
+/// and the last one ends the decoding.
 ///
 /// Mutable state: `flights`, guarded by its mutex. Bounded by the requests in progress.
 package final class ServerImages: ImageProcessor {
     /// The bytes of stored files that are in memory to be scaled: 32 MiB.
     package static let fileBytes = 32 << 20
 
+    private typealias Caller = OneShotValue<Result<Thumbnail, Problem>>
+
     private struct Flight {
         let number: UInt64
-        let task: Task<Result<Thumbnail, Problem>, Never>
-        var waiting: Int
+        let task: Task<Void, Never>
+        /// The requests that wait, by number.
+        var callers: [UInt64: Caller]
     }
 
     private struct Flights {
@@ -85,44 +88,71 @@ package final class ServerImages: ImageProcessor {
     ) async throws(Problem) -> Thumbnail {
         let key = ThumbnailCache.Key(image: image.id, side: side)
         if let thumbnail = cache.remembered(key) { return thumbnail }
-        let flight = flights.withLock { flights in
-            if let flight = flights.running[key] {
-                flights.running[key]?.waiting += 1
-                return flight
-            }
-            flights.lastNumber += 1
-            let task = Task { [self] in
-                await Result { () async throws(Problem) in
-                    try await make(key, image, file)
-                }
-            }
-            let flight = Flight(number: flights.lastNumber, task: task, waiting: 1)
-            flights.running[key] = flight
-            return flight
+        let caller = Caller()
+        let number = join(key, caller) { [self] () async throws(Problem) in
+            try await make(key, image, file)
         }
-        let left = Atomic(false)
         let result = await withTaskCancellationHandler {
-            await flight.task.value
+            await caller.wait()
         } onCancel: {
-            if !left.exchange(true, ordering: .relaxed) { leave(flight.number, key) }
+            // The flight goes on if other requests wait for it.
+            caller.resolve(.failure(Problem(scaling: .cancelled, image.type)))
+            leave(key, number)
         }
-        if !left.exchange(true, ordering: .relaxed) { leave(flight.number, key) }
         return try result.get()
+    }
+
+    /// The number of requests that wait for a thumbnail.
+    var waiting: Int {
+        flights.withLock { $0.running.values.reduce(0) { $0 + $1.callers.count } }
     }
 
     package func removeThumbnails(of id: BlobID) async { await cache.remove(of: id) }
 
-    /// Ends the flight with its last request.
-    private func leave(_ number: UInt64, _ key: ThumbnailCache.Key) {
-        let abandoned = flights.withLock { flights -> Flight? in
-            guard let flight = flights.running[key], flight.number == number else { return nil }
-            flights.running[key]?.waiting -= 1
-            guard flight.waiting == 1 else { return nil }
-            flights.running[key] = nil
-            return flight
+    /// Adds a request to the flight of a thumbnail, and starts the flight if there is none.
+    ///
+    /// - Returns: The number of the request.
+    private func join(
+        _ key: ThumbnailCache.Key,
+        _ caller: Caller,
+        _ make: @escaping @Sendable () async throws(Problem) -> Thumbnail
+    ) -> UInt64 {
+        flights.withLock { flights in
+            flights.lastNumber += 1
+            let number = flights.lastNumber
+            if flights.running[key] != nil {
+                flights.running[key]?.callers[number] = caller
+                return number
+            }
+            let task = Task { [self] in end(key, number, await Result(awaiting: make)) }
+            flights.running[key] = Flight(number: number, task: task, callers: [number: caller])
+            return number
         }
-        // This has no effect if it has finished.
+    }
+
+    /// Removes a request that was cancelled; the last one ends its flight.
+    private func leave(_ key: ThumbnailCache.Key, _ number: UInt64) {
+        let abandoned = flights.withLock { flights -> Flight? in
+            guard flights.running[key]?.callers.removeValue(forKey: number) != nil,
+                flights.running[key]?.callers.isEmpty == true
+            else { return nil }
+            return flights.running.removeValue(forKey: key)
+        }
         abandoned?.task.cancel()
+    }
+
+    /// Ends a flight with its result, unless all of its requests were cancelled.
+    private func end(
+        _ key: ThumbnailCache.Key,
+        _ number: UInt64,
+        _ result: Result<Thumbnail, Problem>
+    ) {
+        let callers = flights.withLock { flights -> [Caller] in
+            guard let flight = flights.running[key], flight.number == number else { return [] }
+            flights.running[key] = nil
+            return Array(flight.callers.values)
+        }
+        for caller in callers { caller.resolve(result) }
     }
 
     private func make(
@@ -199,16 +229,6 @@ extension Problem {
                 .invalidContent,
                 "Leave 'w' and 'h' out: this \(type) cannot be scaled, only read as it is."
             )
-        }
-    }
-}
-
-extension Result where Failure == Problem {
-    fileprivate init(_ body: () async throws(Failure) -> Success) async {
-        do throws(Failure) {
-            self = .success(try await body())
-        } catch {
-            self = .failure(error)
         }
     }
 }

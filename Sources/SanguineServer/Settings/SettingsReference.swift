@@ -65,7 +65,8 @@ public enum SettingsReference {
 
         Only the file can declare them. A file that declares any quota replaces the default \
         quotas; the same holds for collections and functions. Do not change the access of a \
-        collection that has records. The key of an upstream can also be set in the environment: \
+        collection that has records. After a change of its 'readers', its lists are refused \
+        until they are built again. The key of an upstream can also be set in the environment: \
         the key of `spare` as `SANGUINE_UPSTREAMS_SPARE_KEY`.
 
         ```yaml

@@ -43,6 +43,20 @@ struct BlobTests {
         #expect(try await world.authority.blobs([id], of: stranger).map(\.facts) == [facts])
     }
 
+    @Test func `sending a file again repairs one whose content is lost`() async throws {
+        let world = try await SyncWorld()
+        let id = try id(try await world.authority.addBlob(jpeg, to: world.account).facts)
+        let later = world.clock.now() + .seconds(1)
+        #expect(try await world.storage.blobs.remove(id, keptBefore: later))
+        let lost = await problem { () async throws(Problem) in
+            try await world.authority.readBlob(id, from: 0)
+        }
+        #expect(lost?.detail.hasPrefix("Upload the file again") == true)
+
+        #expect(try await !world.authority.addBlob(jpeg, to: world.account).isNew)
+        #expect(try await !world.authority.readBlob(id, from: 0).isEmpty)
+    }
+
     @Test func `files and records share one storage limit`() async throws {
         let world = try await SyncWorld { $0.bytesPerAccount = 2_000 }
         let png = SampleFile.png.bytes(filler: 1_000)

@@ -136,6 +136,25 @@ struct ListCacheStateTests {
         #expect(cache.ask(key(limit: 2), for: ben, at: start).hasPrefix("read"))
     }
 
+    @Test func `the members and values that requests name count as well`() throws {
+        let cache = Cache(limit: 100_000)
+        let names = Set((0..<200).map { "member\($0)" })
+        let keys = (1...100).map { limit in
+            var key = key(limit: limit)
+            if limit.isMultiple(of: 2) {
+                key.fields = names
+            } else {
+                let value = IndexKey(.string(String(repeating: "x", count: 200)))
+                for name in names.prefix(50) { key.query.conditions[name] = value }
+            }
+            return key
+        }
+        for key in keys { try fill(cache, key, "old") }
+        // Each key takes more than 10,000 bytes.
+        let held = keys.filter { cache.ask($0, for: ben, at: start).hasPrefix("serve") }
+        #expect(1...10 ~= held.count)
+    }
+
     @Test func `a failed read is not stored`() throws {
         let cache = Cache(limit: 100_000)
         guard case .read(let flight) = cache.state.ask(key(), for: ben, at: start) else {

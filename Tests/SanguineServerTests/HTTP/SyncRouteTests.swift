@@ -124,6 +124,18 @@ struct SyncRouteTests {
         }
     }
 
+    @Test(arguments: [
+        "where.createdAt=1&where.createdAt=2", "order=createdAt&order=-createdAt",
+        "fields=text&fields=createdAt",
+    ])
+    func `a parameter of a list that occurs twice is refused`(query: String) async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let path = "/v1/collections/posts/records?\(query)"
+            #expect(try await guest.get(path).code == "malformed_request")
+        }
+    }
+
     @Test func `records are listed by index and read one by one`() async throws {
         try await LiveServer.with { server in
             let (guest, other) = (try await server.guest(), try await server.guest())

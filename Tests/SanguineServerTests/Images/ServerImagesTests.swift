@@ -44,6 +44,55 @@ struct ServerImagesTests {
         #expect(found == [again])
     }
 
+    @Test func `a cancelled request returns at once, and the others get the image`() async throws {
+        let images = ServerImages(folder: nil)
+        let (reads, gate) = (WatchedState(0), WatchedState(false))
+        let png = SampleFile.png.bytes()
+        let tasks = (1...2).map { _ in
+            Task {
+                try await images.thumbnail(of: row, side: 32) { () async throws(Problem) in
+                    reads.withLock { $0 += 1 }
+                    _ = try? await gate.wait(for: "the gate") { $0 }
+                    return png
+                }
+            }
+        }
+        try await reads.wait(for: "the read") { $0 == 1 }
+        try await eventually("both requests wait") { images.waiting == 2 }
+        tasks[0].cancel()
+        let refused = await #expect(throws: Problem.self) { try await tasks[0].finished() }
+        #expect(refused?.code == .overloaded && images.waiting == 1)
+        gate.withLock { $0 = true }
+        #expect(try await tasks[1].finished().type == "image/jpeg")
+        #expect(reads.value == 1)
+    }
+
+    @Test func `the last cancelled request ends the work`() async throws {
+        let images = ServerImages(folder: nil)
+        let (reads, ended) = (WatchedState(0), WatchedState(false))
+        let task = Task {
+            try await images.thumbnail(of: row, side: 32) { () async throws(Problem) in
+                reads.withLock { $0 += 1 }
+                // Throws when the work is cancelled.
+                _ = try? await WatchedState(false).wait(for: "the cancellation") { $0 }
+                let isCancelled = Task.isCancelled
+                ended.withLock { $0 = isCancelled }
+                return []
+            }
+        }
+        try await reads.wait(for: "the read") { $0 == 1 }
+        task.cancel()
+        await #expect(throws: Problem.self) { try await task.finished() }
+        #expect(images.waiting == 0)
+        try await ended.wait(for: "the end of the work") { $0 }
+        // The next request begins again.
+        let png = SampleFile.png.bytes()
+        let thumbnail = try await images.thumbnail(of: row, side: 32) {
+            () async throws(Problem) in png
+        }
+        #expect(thumbnail.type == "image/jpeg")
+    }
+
     @Test func `a failure is not kept`() async throws {
         let images = ServerImages(folder: nil)
         let refused = await Self.refusal {

@@ -1,6 +1,8 @@
 import Foundation
+import SanguineMedia
 import SanguineModel
 import SanguineTesting
+import Synchronization
 import TestSupport
 import Testing
 
@@ -55,6 +57,28 @@ struct ImageKeepingTests {
         #expect(image.origin == .network && client.images.statistics.damagedFiles == 1)
         client.services.sharedImages.disk.flush()
         #expect(try Data(contentsOf: file).count > 900)
+    }
+
+    @Test func `a file that cannot be decoded is loaded again, and does not stay on disk`()
+        async throws
+    {
+        try await store(ImageStage.url("a.png"))
+        let test = try stage.client(folder: folder)
+        let request = test.client.images.request(ImageStage.url("a.png"), size)
+        let newest = NewestImage()
+        // Its checksum is right, because the host has sent it like this.
+        let once = ImageEngine(.init(), clock: test.wall, decoder: FailingDecoder(failures: 1))
+        try await once.load(request, thumbnail: nil, RequestPriority(.normal)) { newest.set($0) }
+        #expect(newest.image?.origin == .network && stage.requests() == 2)
+        request.scope.disk.flush()
+        #expect(try files(ImageDisk.name).count == 1)
+
+        let always = ImageEngine(.init(), clock: test.wall, decoder: FailingDecoder(failures: 9))
+        await #expect(throws: SanguineError.self) {
+            try await always.load(request, thumbnail: nil, RequestPriority(.normal)) { _ in }
+        }
+        request.scope.disk.flush()
+        #expect(try files(ImageDisk.name).isEmpty && stage.requests() == 3)
     }
 
     @Test func `the file of another image is not shown under this key`() async throws {
@@ -186,6 +210,16 @@ struct ImageKeepingTests {
         )
     }
 
+    @Test func `a folder that another program has removed is created again`() async throws {
+        let client = try stage.client(folder: folder).client
+        for name in ["a.png", "b.png"] {
+            _ = try await client.images.image(ImageStage.url(name), fitting: size)
+            client.services.sharedImages.disk.flush()
+            #expect(try files(ImageDisk.name).count == 1)
+            try FileManager.default.removeItem(at: folder.url.appending(path: ImageDisk.name))
+        }
+    }
+
     @Test func `an image that must not be stored is not on disk`() async throws {
         let stage = ImageStage(headers: ["cache-control": "no-store"])
         let client = try stage.client(folder: folder).client
@@ -222,5 +256,20 @@ struct ImageKeepingTests {
 
     @Test func `a negative limit is refused`() {
         #expect(throws: SanguineError.self) { try stage.client { $0.images.memoryBytes = -1 } }
+    }
+}
+
+/// A decoder that fails at first.
+private final class FailingDecoder: ImageDecoder {
+    private let failures: Mutex<Int>
+
+    init(failures: Int) { self.failures = Mutex(failures) }
+
+    func decode(_ data: Data, _ header: ImageHeader, side: Int) -> DecodedImage? {
+        let fails = failures.withLock { left in
+            left -= 1
+            return left >= 0
+        }
+        return fails ? nil : PlatformImageDecoder().decode(data, header, side: side)
     }
 }
