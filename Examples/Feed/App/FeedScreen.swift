@@ -104,9 +104,9 @@ public final class FeedScreen {
     ///
     /// - Parameters:
     ///   - text: The text.
-    ///   - photo: The picture, which is uploaded first. Default: none.
+    ///   - photo: The picture, which is shown at once and uploaded before the post. Default: none.
     /// - Returns: The post, which is in ``posts``.
-    /// - Throws: ``FeedError`` without a profile, or the error of the upload.
+    /// - Throws: ``FeedError`` without a profile, or the reason why the picture cannot wait.
     @discardableResult
     public func publish(_ text: String, photo: Photo? = nil) async throws -> Post {
         guard let me = client.cached(.me) else { throw FeedError.noProfile }
@@ -122,10 +122,10 @@ public final class FeedScreen {
         return client.record(Post.self, post.id) ?? post
     }
 
-    /// Stores a picture on the server, and returns its id.
+    /// Returns the id of a picture that the outbox uploads.
     private func stored(_ photo: Photo?) async throws(SanguineError) -> String? {
         guard let photo else { return nil }
-        return try await client.upload(photo.file).id
+        return try await client.enqueueUpload(of: photo.file, fitting: Self.pictureSize).id
     }
 
     /// Deletes one of the user's own posts.

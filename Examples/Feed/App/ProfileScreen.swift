@@ -50,11 +50,11 @@ public final class ProfileScreen {
     /// - Parameters:
     ///   - name: The name. Default: the former one.
     ///   - about: The text about the user. Default: the former one.
-    ///   - avatar: The picture, which is uploaded first. Default: the former one.
-    /// - Throws: The refusal of a name, or the error of the upload.
+    ///   - avatar: The picture, which is uploaded before the profile. Default: the former one.
+    /// - Throws: The refusal of a name, or the reason why the picture cannot wait.
     public func save(name: String? = nil, about: String? = nil, avatar: Photo? = nil) async throws {
         let file: String? =
-            if let avatar { try await client.upload(avatar.file).id } else { nil }
+            if let avatar { try await client.enqueueUpload(of: avatar.file).id } else { nil }
         var profile = client.cached(.me) ?? Profile(id: .new(), name: "")
         profile.name = name ?? profile.name
         profile.about = about ?? profile.about

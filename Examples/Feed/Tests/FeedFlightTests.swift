@@ -138,14 +138,17 @@ struct FeedFlightTests {
         async throws
     {
         try await FeedWorld.with { world in
-            let network = GatedNetwork()
-            let client = try world.client { $0.transport = network }
-            let screen = try await world.screen(client)
+            let author = try world.client("author")
+            let own = try await world.screen(author)
             for number in 0..<12 {
                 let photo = Drawing(UInt64(number), width: 40, height: 30).photo
-                try await screen.publish("Picture \(number)", photo: photo)
+                try await own.publish("Picture \(number)", photo: photo)
             }
-            try await client.synchronize()
+            try await author.synchronize()
+            author.close()
+            let network = GatedNetwork()
+            let client = try world.client { $0.transport = network }
+            let screen = await FeedScreen(client)
             await screen.refresh()
             let posts = await screen.posts
             #expect(posts.count == 12)

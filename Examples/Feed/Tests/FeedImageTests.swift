@@ -68,14 +68,20 @@ struct FeedImageTests {
 
     @Test func `a thumbnail comes first, and a late one never replaces the picture`() async throws {
         try await FeedWorld.with { world in
-            let network = GatedNetwork()
-            let client = try world.client { $0.transport = network }
-            let screen = try await world.screen(client)
-            var posts: [Post] = []
+            let author = try world.client("author")
+            let own = try await world.screen(author)
             for number in 1...2 {
                 let photo = Drawing(UInt64(number)).photo
-                posts.append(try await screen.publish("Picture \(number)", photo: photo))
+                try await own.publish("Picture \(number)", photo: photo)
             }
+            try await author.synchronize()
+            author.close()
+            let network = GatedNetwork()
+            let client = try world.client { $0.transport = network }
+            let screen = await FeedScreen(client)
+            await screen.refresh()
+            let posts = await screen.posts
+            try #require(posts.count == 2)
             // The record has the placeholder, so the first frame needs no request.
             let picture = await screen.picture(of: posts[0])
             #expect(await picture.placeholder?.bytes.count ?? 0 <= 29)
@@ -123,9 +129,10 @@ struct FeedImageTests {
             let noise = SampleFile.png.bytes(width: 300, height: 300, filler: 90_000)
             let photo = Photo(.data(Data(noise), type: "image/png"), placeholder: nil)
             let post = try await screen.publish("Picture", photo: photo)
-            let path = "/v1/public/blobs/\(try #require(post.photo))"
             // It is public when a record names it, not before.
             try await client.synchronize()
+            let file = try #require(client.record(Post.self, post.id)?.photo)
+            let path = "/v1/public/blobs/\(file)"
             let whole = try await Self.get(world, path)
             #expect(whole.status == 200)
             let tag = try #require(whole.header("ETag"))

@@ -18,13 +18,14 @@ struct FeedNetworkTests {
             let screen = try await world.screen(client)
             await screen.load()
             #expect(await screen.posts.isEmpty)
-            await #expect(throws: SanguineError.self) {
-                try await screen.publish("Picture", photo: Drawing(1).photo)
-            }
+            let picture = try await screen.publish("Picture", photo: Drawing(1).photo)
+            world.clock.advance(by: .milliseconds(1))
             let post = try await screen.publish("Hello")
             try await screen.likes.set(true, of: post)
-            #expect(await screen.posts.map(\.text) == ["Hello"])
-            #expect(await screen.authorNames == ["Defne"])
+            #expect(await screen.posts.map(\.text) == ["Hello", "Picture"])
+            #expect(await screen.authorNames == ["Defne", "Defne"])
+            // The picture is in the first frame.
+            #expect(await screen.picture(of: picture).phase == .ready)
             let isLiked = await screen.likes.contains(post)
             #expect(await screen.likes.count(of: post) == 1 && isLiked)
 
@@ -33,7 +34,7 @@ struct FeedNetworkTests {
             // The server has it, but the app does not know.
             let other = try world.client("tablet")
             try await eventually("the post on the server", within: .seconds(30)) {
-                try await other.refresh(.feed()).count == 1
+                try await other.refresh(.feed()).count == 2
             }
             network.lose(nil)
             try await eventually("an empty outbox", within: .seconds(30)) {
@@ -41,7 +42,9 @@ struct FeedNetworkTests {
             }
             await screen.likes.settled()
             let rows = try await other.refresh(.feed())
-            #expect(rows.map(\.text) == ["Hello"] && rows.map(\.likes) == [1])
+            #expect(rows.map(\.text) == ["Hello", "Picture"] && rows.map(\.likes) == [1, 0])
+            let file = try #require(rows.last?.photo)
+            #expect(try await other.images.image(.file(file)).width > 0)
             for device in [client, other] { device.close() }
         }
     }

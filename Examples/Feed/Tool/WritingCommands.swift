@@ -11,7 +11,7 @@ extension FeedTool {
     struct Publish: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "post",
-            abstract: "Publish a post; without a picture, also offline."
+            abstract: "Publish a post, also offline."
         )
         @Argument(help: "The text.") var text: String
         @Option(help: "A JPEG, PNG, WebP or HEIC file.") var photo: String?
@@ -134,6 +134,8 @@ extension FeedTool {
                 for number in 1...posts {
                     let photo = Drawing(UInt64(number), width: 480, height: 320).photo
                     try await screen.publish("Picture \(number)", photo: photo)
+                    // The outbox keeps a limited number of files.
+                    if number % 50 == 0 { try await client.synchronize() }
                 }
                 try await client.synchronize()
                 try say("\(posts) posts")
