@@ -42,11 +42,12 @@ public struct Message: Written {
         conversation = Self.conversation(from, to)
     }
 
-    /// Returns whether the message has the same owner as the sender's profile that it names.
+    /// Returns whether the message is from a profile, and was sent by the profile's account.
     ///
     /// - Parameters:
     ///   - profile: The profile of the supposed sender.
     ///   - account: The id of the profile's account; `nil` if it is not known.
+    /// - Returns: Whether both are so; not if the account is not known.
     public func isFrom(_ profile: RecordID, _ account: String?) -> Bool {
         from == profile && account != nil && sender == account
     }

@@ -412,7 +412,9 @@ package struct JSONParser {
             case UInt8(ascii: "\""):
                 text.append(contentsOf: bytes[run..<index])
                 index += 1
-                guard let text = text.withUnsafeBufferPointer({ $0.text() }) else { throw malformed }
+                guard let text = text.withUnsafeBufferPointer({ $0.text() }) else {
+                    throw malformed
+                }
                 return text
             case UInt8(ascii: "\\"):
                 text.append(contentsOf: bytes[run..<index])
