@@ -240,7 +240,7 @@ struct QueuedUploadTests {
         #expect(client.images.cached(.file(upload.id)) == nil)
         stage.authorizer.change(to: account, in: client)
         #expect(client.shownPhoto("a") == upload.id && stage.staged.count == 1)
-        try await client.erase()
+        try await client.eraseLocalData()
         #expect(stage.staged.isEmpty)
     }
 
