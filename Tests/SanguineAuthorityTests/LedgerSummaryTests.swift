@@ -139,7 +139,7 @@ struct LedgerSummaryTests {
         }
 
         let sums = try await world.authority.summary(of: who.account, try query(("by", "tag")))
-        #expect(sums.items.map(\.key) == ["trip"] && sums.items.map(\.charged) == [3])
+        #expect(sums.items.first { $0.key == "trip" }?.charged == 3)
     }
 
     @Test func `a call's charge has the tag of the caller and the model that was asked last`()

@@ -1,8 +1,8 @@
 import Foundation
 import SanguineModel
 
-/// Drives the uploads of the outbox: sends files that were copied to the user's folder, and replaces
-/// their local ids by those of the server.
+/// Drives the uploads of the outbox: sends files that were copied to the user's folder, and
+/// replaces their local ids by those of the server.
 ///
 /// Operations that name a local file are held until its upload has succeeded. A process may end
 /// between any two steps:

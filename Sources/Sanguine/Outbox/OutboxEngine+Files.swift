@@ -25,8 +25,8 @@ extension OutboxEngine {
     ///   - row: The operation.
     ///   - isRetry: Whether a refused upload is queued again. Default: the operation is refused.
     ///   - guarded: The contents.
-    /// - Returns: The operation. Each file that it still names has an upload that is queued or being
-    ///   sent.
+    /// - Returns: The operation. Each file that it still names has an upload that is queued or
+    ///   being sent.
     /// - Throws: ``SanguineError``: the problem of a refused upload, `not_found` if a file is gone,
     ///   `store` if the disk failed.
     func resolveFiles(
@@ -195,8 +195,8 @@ extension OutboxEngine {
 
     /// Records, durably, that an upload was refused.
     ///
-    /// If operations name the file, they are in the tray with the reason, and the upload is removed:
-    /// a retry of one of them queues it again. Otherwise the upload itself is in the tray.
+    /// If operations name the file, they are in the tray with the reason, and the upload is
+    /// removed: a retry of one of them queues it again. Otherwise the upload itself is in the tray.
     ///
     /// - Parameters:
     ///   - departure: The upload.

@@ -1,4 +1,5 @@
-/// A file that waits in the outbox for its upload; see ``SanguineClient/enqueueUpload(of:fitting:)``.
+/// A file that waits in the outbox for its upload; see
+/// ``SanguineClient/enqueueUpload(of:fitting:)``.
 public struct QueuedUpload: Sendable, Identifiable {
     /// The local id of the file, for the operations and views that name it.
     ///
@@ -29,8 +30,9 @@ extension SanguineClient {
     /// The upload is an operation of ``outbox``, with its progress. If the server refuses the file,
     /// the operations that name it are refused with the same problem; ``Outbox/retry(_:)`` uploads
     /// it again, and ``Outbox/discard(_:)`` of the last of them removes the file. Without such
-    /// operations, the upload itself is in the tray. An upload that operations name cannot be
-    /// withdrawn or discarded without them, and is cancelled with the last of them.
+    /// operations, the upload itself is in the tray, and an operation that names it later throws
+    /// the problem. An upload that operations name cannot be withdrawn or discarded without them,
+    /// and is cancelled with the last of them.
     ///
     /// The file belongs to the current user: it is kept and removed with their operations.
     ///

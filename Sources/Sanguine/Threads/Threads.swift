@@ -10,8 +10,8 @@ public import SanguineModel
 ///
 /// Threads are records: they are mirrored on the device, can be read without a network, and are
 /// restored on a new device. A thread begins with its first call, see
-/// ``SanguineClient/call(_:in:)``. An id in upper case, as `UUID()` prints it, names the same thread
-/// as in lower case, in which it is stored.
+/// ``SanguineClient/call(_:in:)``. An id in upper case, as `UUID()` prints it, names the same
+/// thread as in lower case, in which it is stored.
 public struct Threads: Sendable {
     private let users: UserSwitcher
 

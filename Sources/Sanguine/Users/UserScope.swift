@@ -91,8 +91,6 @@ final class UserScope: Sendable {
         }
         uses = QuotaUses(balance, services)
         mutations = RemoteMutationDriver(outbox, services, user: cacheScope, uses: uses)
-        mutations.onRefusedDeviceChange { [locale] in locale.refused($0) }
-        mutations.onAccountChange { [feedUpdater] in feedUpdater.changedAccount(at: $0) }
         let (polling, lists) = (configuration.recordPolling, feedUpdater.publishedLists)
         feed = UserFeed(records, server, pollInterval: polling, lists: lists) {
             [switches = services.switches] in switches.current.revision
@@ -103,16 +101,19 @@ final class UserScope: Sendable {
             services: services,
             messages: threads.pending
         )
-        images = UserImages(
-            services,
-            folder?.url,
-            cacheScope.attempts,
-            local: LocalImages(outbox)
-        )
+        let local = LocalImages(outbox)
+        images = UserImages(services, folder?.url, cacheScope.attempts, local: local)
         uploads = FileUploadDriver(outbox, functions, images)
+        connect()
+    }
+
+    /// Connects the parts that are created one after the other.
+    private func connect() {
+        mutations.onRefusedDeviceChange { [locale] in locale.refused($0) }
+        mutations.onAccountChange { [feedUpdater] in feedUpdater.changedAccount(at: $0) }
+        mutations.onPurchase { [weak self] in self?.purchased($0, $1) }
         outbox.drive([.record: recordMutations, .remote: mutations, .upload: uploads])
         records.feed = feed
-        mutations.onPurchase { [weak self] in self?.purchased($0, $1) }
     }
 
     private static func store(

@@ -112,7 +112,7 @@ extension Problem {
     static var accountDeleted: Problem {
         Problem(
             .accountDeleted,
-            "Remove what the device has of this account, which was deleted, or begin as a new guest."
+            "Remove what the device has of this deleted account, or begin as a new guest."
         )
     }
 

@@ -129,8 +129,8 @@ struct MoveCommands: Sendable {
     ///   - account: The account of the code.
     ///   - device: The device.
     ///   - former: The account of the device, as found before; `nil` for a new device.
-    /// - Returns: The command; `nil` as its result if the device was changed in the meantime, so that
-    ///   the caller looks again.
+    /// - Returns: The command; `nil` as its result if the device was changed in the meantime, so
+    ///   that the caller looks again.
     func redeem(
         _ hash: String,
         of account: Identifier,

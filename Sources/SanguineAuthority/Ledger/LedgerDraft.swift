@@ -139,8 +139,8 @@ struct LedgerDraft {
 
     /// Receives what ``moveOut(reason:)`` has returned, and holds a part of it.
     ///
-    /// Open holds keep what expires of them. If a refund has left the guest less than its holds, the
-    /// missing amount leaves last, because only it may take `available` below zero.
+    /// Open holds keep what expires of them. If a refund has left the guest less than its holds,
+    /// the missing amount leaves last, because only it may take `available` below zero.
     ///
     /// The amounts that both have spent today count towards the limit.
     mutating func moveIn(_ moved: Moved, holding held: Int64, reason: String) {
@@ -260,7 +260,7 @@ struct LedgerDraft {
         assert(balance.available >= floor && balance.held >= 0)
         assert(balance.grants.total <= max(0, balance.available))
         assert(transfers.allSatisfy { $0.seq == balance.seq && $0.amount >= 0 })
-        assert(transfers.last?.availableAfter == balance.available)
-        assert(transfers.last?.heldAfter == balance.held)
+        guard let last = transfers.last else { return }
+        assert(last.availableAfter == balance.available && last.heldAfter == balance.held)
     }
 }

@@ -44,8 +44,8 @@ extension PurchaseRequest {
     /// The text for the fingerprint: StoreKit signs a transaction again from time to time, and that
     /// is the same request.
     ///
-    /// A refund is another one. Otherwise, under the key of the purchase, it would get the answer to
-    /// the purchase and take no effect.
+    /// A refund is another one. Otherwise, under the key of the purchase, it would get the answer
+    /// to the purchase and take no effect.
     var meaning: String {
         struct Transaction: Decodable {
             var transactionId: String

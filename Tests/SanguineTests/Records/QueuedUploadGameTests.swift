@@ -91,7 +91,9 @@ struct QueuedUploadGameTests {
             case 8: try remove()
             default: device.delay.advance(by: .seconds(Int.random(in: 1...90, using: &random)))
             }
-            for _ in 0..<Int.random(in: 0...20, using: &random) { await Task.yield() }
+            for _ in 0..<Int.random(in: 0...20, using: &random) {
+                await Task.yield()  // tidy: allow busy-wait: how far others get is up to the seed.
+            }
         }
 
         /// Adds one or two records that name a photo, sometimes after a restart in between.

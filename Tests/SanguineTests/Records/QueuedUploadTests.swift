@@ -129,10 +129,12 @@ struct QueuedUploadTests {
 
     @Test func `a refused file refuses its operations, and a retry sends it again`() async throws {
         stage.authority.fail(GalleryStage.uploadPath, with: Problem(.storageFull, "A test's."))
+        stage.connectivity.disconnect()
         let client = try stage.client()
         let upload = try await client.enqueueUpload(of: GalleryStage.photo())
         let receipt = try client.addPhoto("a", upload.id)
         try client.addPhoto("b", "later in the lane")
+        stage.connectivity.connect()
         guard case .refused(let problem) = try await receipt.outcome else {
             Issue.record("The operation was not refused.")
             return
@@ -154,11 +156,23 @@ struct QueuedUploadTests {
         #expect(stage.staged.isEmpty && client.outbox.refused.isEmpty)
     }
 
-    @Test func `a refused operation keeps its reason after a restart`() async throws {
+    @Test func `an operation that names a refused file is refused at once`() async throws {
         stage.authority.fail(GalleryStage.uploadPath, with: Problem(.storageFull, "A test's."))
         let client = try stage.client()
         let upload = try await client.enqueueUpload(of: GalleryStage.photo())
+        _ = try await upload.receipt.outcome
+        let error = #expect(throws: SanguineError.self) { try client.addPhoto("a", upload.id) }
+        #expect(error?.code == ProblemCode.storageFull.rawValue)
+        #expect(client.shownPhoto("a") == nil && client.outbox.pending.isEmpty)
+    }
+
+    @Test func `a refused operation keeps its reason after a restart`() async throws {
+        stage.authority.fail(GalleryStage.uploadPath, with: Problem(.storageFull, "A test's."))
+        stage.connectivity.disconnect()
+        let client = try stage.client()
+        let upload = try await client.enqueueUpload(of: GalleryStage.photo())
         let receipt = try client.addPhoto("a", upload.id)
+        stage.connectivity.connect()
         _ = try await receipt.outcome
         client.close()
         let next = try stage.client()
@@ -172,10 +186,12 @@ struct QueuedUploadTests {
 
     @Test func `a refused file is removed with the last operation that names it`() async throws {
         stage.authority.fail(GalleryStage.uploadPath, with: Problem(.storageFull, "A test's."))
+        stage.connectivity.disconnect()
         let client = try stage.client()
         let upload = try await client.enqueueUpload(of: GalleryStage.photo())
         let first = try client.addPhoto("a", upload.id)
         let second = try client.addPhoto("b", upload.id, line: "other")
+        stage.connectivity.connect()
         _ = (try await first.outcome, try await second.outcome)
         try client.outbox.discard(first.id)
         #expect(stage.staged.count == 1)

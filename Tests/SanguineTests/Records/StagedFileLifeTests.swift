@@ -171,6 +171,10 @@ struct StagedFileLifeTests {
         let client = try stage.client()
         // A file in the place of the folder cannot be written to either.
         let obstacle = stage.folder.user.appending(path: OutboxFile.name + "-files")
+        try FileManager.default.createDirectory(
+            at: stage.folder.user,
+            withIntermediateDirectories: true
+        )
         try Data().write(to: obstacle)
         let error = await #expect(throws: SanguineError.self) {
             try await client.enqueueUpload(of: GalleryStage.photo())

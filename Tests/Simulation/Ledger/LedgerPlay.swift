@@ -375,10 +375,10 @@ extension LedgerPlay {
         count(.upkeep)
         _ = try await authority.expireHolds()
         for index in models.indices {
-            // The order of the releases does not matter: nothing is charged.
-            for (id, hold) in models[index].holds where hold.expiresAt <= now {
-                models[index].settle(id, charging: 0, at: now)
-            }
+            // The server's order, because the first released tokens cover a debt.
+            let due = models[index].holds.filter { $0.value.expiresAt <= now }
+                .sorted { ($0.value.expiresAt, $0.key) < ($1.value.expiresAt, $1.key) }
+            for (id, _) in due { models[index].settle(id, charging: 0, at: now) }
         }
         _ = try await authority.expireGrants()
     }
