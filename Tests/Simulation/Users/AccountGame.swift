@@ -298,14 +298,20 @@ final class AccountGame {
     // MARK: - Checks
 
     private func check(_ index: Int) async throws {
+        try await afterSignOut(of: index) { try checkNow(index) }
+    }
+
+    /// Runs a check, again until the sign-out in progress has ended if it finds a leak.
+    ///
+    /// A client has no account as soon as a sign-out begins, and data until it ends. After a
+    /// deletion on the other device, the client signs out by itself.
+    private func afterSignOut(of index: Int, _ check: () throws -> Void) async throws {
         do {
-            try checkNow(index)
+            try check()
         } catch let leak as UserLeak where devices[index].client.accountId == nil {
-            // A client has no account as soon as a sign-out begins, and data until it ends. After a
-            // deletion on the other device, the client signs out by itself.
             do {
                 try await eventually("the end of a sign-out", within: .seconds(5)) {
-                    (try? checkNow(index)) != nil
+                    (try? check()) != nil
                 }
             } catch {
                 throw leak
@@ -338,6 +344,10 @@ final class AccountGame {
     /// Checks every byte of the device's folder.
     private func checkFiles(_ index: Int) async throws {
         try await check(index)
+        try await afterSignOut(of: index) { try checkFilesNow(index) }
+    }
+
+    private func checkFilesNow(_ index: Int) throws {
         let device = devices[index]
         let present = owner(on: index)
         let own = present.map { words(of: $0.number) } ?? []
