@@ -373,7 +373,7 @@ public struct SanguineServer: Service {
         )
         let refused = Counter(label: "accept_failures", factory: registry)
         let application = Application(
-            router: router,
+            responder: RequestTasks(base: router.buildResponder()),
             server: HTTPServerBuilder { EdgeChannel(edge: edge, responder: $0) },
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port),

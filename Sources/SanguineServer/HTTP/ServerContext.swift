@@ -6,7 +6,7 @@ import SanguineModel
 import Synchronization
 
 /// The context of a request in middleware and handlers.
-struct ServerContext: RequestContext {
+struct ServerContext: RequestContext, Sendable {
     var coreContext: CoreRequestContextStorage
 
     /// The connection, which is closed if a body takes too long.
