@@ -130,6 +130,8 @@ struct BlobDeliveryTests {
             #expect(try await guest.get(path, headers: both).status == 412)
             #expect(try await guest.send("HEAD", path, headers: other).status == 412)
             #expect(try await guest.send("DELETE", path, headers: other).status == 412)
+            let unchanged = ["If-Match": tag, "If-None-Match": tag]
+            #expect(try await guest.get(path, headers: unchanged).status == 304)
             let part = ["If-Match": tag, "Range": "bytes=0-1"]
             #expect(try await guest.get(path, headers: part).status == 206)
             #expect(try await guest.send("DELETE", path, headers: ["If-Match": tag]).status == 204)
