@@ -58,6 +58,33 @@ enum ChunkedReader {
         }
     }
 
+    /// Returns the names of the entries of a folder, in no order; none if it does not exist.
+    ///
+    /// - Throws: The error of a folder that cannot be listed to its end, which must not count as
+    ///   an empty one.
+    static func names(in path: String) throws(Failure) -> [String] {
+        guard let entries = opendir(path) else {
+            guard errno == ENOENT else { throw Failure(path) }
+            return []
+        }
+        defer { closedir(entries) }
+        guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else {
+            preconditionFailure("The name of an entry is a stored member.")
+        }
+        var names: [String] = []
+        while true {
+            // The end and an error differ only in this number.
+            errno = 0
+            guard let entry = readdir(entries) else { break }
+            // Not read as a member: the record of a short name is shorter than the declared one.
+            let name = UnsafeRawPointer(entry).advanced(by: offset)
+                .assumingMemoryBound(to: CChar.self)
+            names.append(String(cString: name))
+        }
+        guard errno == 0 else { throw Failure(path) }
+        return names.filter { $0 != "." && $0 != ".." }
+    }
+
     /// Returns a part of a file: fewer bytes at its end, none if it does not exist.
     static func read(_ path: String, from offset: Int, _ count: Int) throws(Failure) -> [UInt8] {
         let file = open(path, O_RDONLY | O_CLOEXEC)

@@ -40,12 +40,7 @@ struct DataFolder: Sendable {
     func settleFiles(areElsewhere: Bool) throws(SQLiteStorageError) {
         guard areElsewhere != hasFilesElsewhere else { return }
         guard areElsewhere else { throw .filesElsewhere(folder: path) }
-        let manager = FileManager.default
-        let names = (try? manager.contentsOfDirectory(atPath: blobsPath)) ?? []
-        for name in names where name.count == 2 {
-            let files = (try? manager.contentsOfDirectory(atPath: "\(blobsPath)/\(name)")) ?? []
-            guard files.isEmpty else { throw .filesHere(folder: path) }
-        }
+        guard try isWithoutFiles() else { throw .filesHere(folder: path) }
         let text = Array("The bytes of the files are in another store.\n".utf8)
         do throws(ChunkedReader.Failure) {
             let file = open(elsewherePath, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
@@ -58,6 +53,29 @@ struct DataFolder: Sendable {
         } catch {
             throw .failed("\(elsewherePath): \(error.reason)")
         }
+    }
+
+    /// Returns whether there is no file in the folders of files.
+    ///
+    /// - Throws: An error if a folder cannot be listed: it may have files.
+    private func isWithoutFiles() throws(SQLiteStorageError) -> Bool {
+        do throws(ChunkedReader.Failure) {
+            for name in try blobFolders()
+            where try !ChunkedReader.names(in: "\(blobsPath)/\(name)").isEmpty {
+                return false
+            }
+            return true
+        } catch {
+            throw .failed("\(error.path): \(error.reason)")
+        }
+    }
+
+    /// Returns the names of the folders of files, in order: `ab` for `blobs/ab`.
+    func blobFolders() throws(ChunkedReader.Failure) -> [String] {
+        let digits = Set("0123456789abcdef")
+        return try ChunkedReader.names(in: blobsPath)
+            .filter { $0.count == 2 && digits.isSuperset(of: $0) }
+            .sorted()
     }
 
     /// Whether the folder contains a database.

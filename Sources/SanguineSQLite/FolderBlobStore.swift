@@ -112,10 +112,9 @@ final class FolderBlobStore: BlobStore {
         try await perform { [self] () throws(ChunkedReader.Failure) in
             var found: [BlobID] = []
             let first = id.map { String($0.description.prefix(2)) } ?? ""
-            for name in names(in: folder.blobsPath).sorted() where name.count == 2 && name >= first
-            {
+            for name in try folder.blobFolders() where name >= first {
                 let path = "\(folder.blobsPath)/\(name)"
-                let ids = names(in: path).compactMap { BlobID($0) }.sorted()
+                let ids = try ChunkedReader.names(in: path).compactMap { BlobID($0) }.sorted()
                 for file in ids where id.map({ $0 < file }) ?? true {
                     guard found.count < limit else { return found }
                     guard let at = keptAt(place(file).file), at < moment else { continue }
@@ -222,10 +221,6 @@ extension FolderBlobStore {
             return try ChunkedReader.flush(URL(filePath: path).deletingLastPathComponent().path)
         }
         guard errno == EEXIST else { throw ChunkedReader.Failure(path) }
-    }
-
-    private func names(in path: String) -> [String] {
-        (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
     }
 
     /// Returns the time at which a file was last stored, or `nil` if it does not exist.

@@ -33,4 +33,48 @@ extension SanguineServer {
             )
         }
     }
+
+    /// Refuses to serve collections none of whose records would be found any more.
+    ///
+    /// A collection with records of both kinds was changed under an earlier version, and apps use
+    /// it as it is, so it is only logged.
+    ///
+    /// - Throws: ``SettingsError`` with all such collections. A failing storage makes the server
+    ///   unready instead.
+    static func checkAccess(_ authority: Authority, _ logger: Logger) async throws(SettingsError) {
+        let found: [Authority.Misplaced]
+        do throws(Problem) {
+            found = try await authority.misplacedCollections()
+        } catch {
+            logger.error(
+                "The access of collections could not be compared with their records",
+                metadata: ["code": "\(error.code.rawValue)"]
+            )
+            return
+        }
+        let refused = found.filter { !$0.hasOthers }
+        guard refused.isEmpty else {
+            throw SettingsError(refused.map { .unusable(reason: $0.refusal) })
+        }
+        for collection in found { logger.error("\(collection.warning)") }
+    }
+}
+
+extension Authority.Misplaced {
+    private var former: String { access == .owner ? "'everyone' or 'readers'" : "'owner'" }
+
+    fileprivate var refusal: String {
+        """
+        The collection '\(collection)' has records that were stored with the access \(former), \
+        which '\(access.rawValue)' does not find. Set the former access again, and declare a \
+        collection with another name for '\(access.rawValue)', into which the app copies them.
+        """
+    }
+
+    fileprivate var warning: String {
+        """
+        The collection '\(collection)' also has records that were stored with the access \
+        \(former), which '\(access.rawValue)' does not find. Only the former access finds them
+        """
+    }
 }

@@ -32,12 +32,46 @@ struct ProfilePatchTests {
         #expect(try ProfilePatch.apply([:], to: account) == account)
     }
 
-    @Test func `members that the owner may not change are ignored`() throws {
-        let patch: JSONValue = [
-            "id": "0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa", "plan": "premium", "kind": "registered",
-            "email": "eve@example.org", "createdAt": "1970-01-01T00:00:00Z", "balance": 1_000,
-        ]
+    @Test(
+        arguments: [
+            ("id", "0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa", "never changes"),
+            ("kind", "registered", "POST /v1/accounts/upgrade"),
+            ("email", "eve@example.org", "POST /v1/account/email"),
+            ("email", .null, "POST /v1/account/email"), ("plan", "premium", "POST /v1/purchases"),
+            ("createdAt", "1970-01-01T00:00:00Z", "never changes"),
+        ] as [(String, JSONValue, String)]
+    )
+    func `a member that the owner may not change is refused with its name and a way`(
+        name: String,
+        value: JSONValue,
+        way: String
+    ) {
+        let patch = JSONValue.object([name: value, "language": "tr"])
+        let problem = refusal { () throws(Problem) in
+            try ProfilePatch.apply(patch, to: account)
+        }
+        #expect(problem?.code == .invalidContent)
+        #expect(problem?.detail.contains("'\(name)'") == true)
+        #expect(problem?.detail.contains(way) == true)
+    }
 
+    @Test func `every member of an account is either changed or refused`() throws {
+        var full = account
+        full.email = "ada@example.org"
+        let members = try JSONValue(encoding: full)
+        guard case .object(let names) = members else {
+            Issue.record("An account is an object.")
+            return
+        }
+        let changed = ["timeZone", "language", "displayName", "settings"]
+        #expect(names.keys.filter { refused(.object([$0: .null])) == nil } == ["displayName"])
+        for name in changed {
+            #expect(refused(.object([name: members[name] ?? .null])) == nil, "\(name)")
+        }
+    }
+
+    @Test func `unknown members are ignored`() throws {
+        let patch: JSONValue = ["balance": 1_000, "colour": ["is": ["red"]]]
         #expect(try ProfilePatch.apply(patch, to: account) == account)
     }
 

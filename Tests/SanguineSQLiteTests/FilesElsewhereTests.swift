@@ -84,4 +84,22 @@ struct FilesElsewhereTests {
         try FileManager.default.removeItem(at: here.file("sanguine.blobs"))
         await (try SQLiteStorage(folder: here.url)).close()
     }
+
+    @Test func `the place of files cannot change while the old one cannot be listed`()
+        async throws
+    {
+        let here = TestFolder()
+        let first = try SQLiteStorage(folder: here.url)
+        let moment = Timestamp(millisecondsSince1970: 0)
+        try await first.blobs.keep(Self.content, as: Self.id, at: moment)
+        await first.close()
+        try here.replaceByLoop("blobs/\(Self.id.description.prefix(2))")
+        #expect {
+            _ = try SQLiteStorage(folder: here.url, options: elsewhere)
+        } throws: { error in
+            guard case .failed(let reason) = error as? SQLiteStorageError else { return false }
+            return reason.contains("blobs")
+        }
+        #expect(!DataFolder(here.url).hasFilesElsewhere)
+    }
 }

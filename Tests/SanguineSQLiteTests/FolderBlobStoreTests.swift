@@ -93,6 +93,36 @@ struct FolderBlobStoreTests {
         await storage.close()
     }
 
+    @Test(arguments: ["blobs", "blobs/5e"])
+    func `a folder that cannot be listed is an error, not an empty folder`(
+        name: String
+    ) async throws {
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.blobs.keep(content, as: id, at: moment(0))
+        try FileManager.default.createDirectory(
+            at: folder.file("blobs/5e"),
+            withIntermediateDirectories: true
+        )
+        try folder.replaceByLoop(name)
+        await #expect {
+            try await storage.blobs.kept(before: moment(9), after: nil, limit: 9)
+        } throws: { error in
+            guard case .failed(let reason) = error as? StorageError else { return false }
+            return reason.contains(name)
+        }
+        await storage.close()
+    }
+
+    @Test func `a file whose name is not one of a folder of files is no error`() async throws {
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.blobs.keep(content, as: id, at: moment(0))
+        try Data([1]).write(to: folder.file("blobs/.x"))
+        #expect(try await storage.blobs.kept(before: moment(9), after: nil, limit: 9) == [id])
+        await storage.close()
+    }
+
     @Test func `timestamps before 1970 are supported`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)

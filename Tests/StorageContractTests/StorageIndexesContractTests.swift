@@ -174,6 +174,41 @@ struct StorageIndexesContractTests {
         }
     }
 
+    @Test(arguments: StorageDriver.allCases)
+    func `records that a changed access does not find are reported`(
+        driver: StorageDriver
+    ) async throws {
+        let owned = RecordCollection("things", indexes: ["size"])
+        let readers = RecordCollection("things", access: .readers, readers: "to")
+        try await driver.withEmptyStorage { storage in
+            #expect(try await misplaced(storage, owned).isEmpty)
+            try await fill(storage, 2)
+            #expect(try await misplaced(storage, Self.everyone).isEmpty)
+            #expect(try await misplaced(storage, readers).isEmpty)
+            let found = try await misplaced(storage, owned)
+            #expect(found.map(\.access) == [.owner] && found.map(\.hasOthers) == [false])
+            try await fill(storage, 2, scope: Self.owner)
+            #expect(try await misplaced(storage, owned).map(\.hasOthers) == [true])
+            #expect(try await misplaced(storage, Self.everyone).map(\.hasOthers) == [true])
+        }
+        try await driver.withEmptyStorage { storage in
+            try await fill(storage, 2, scope: Self.owner)
+            #expect(try await misplaced(storage, owned).isEmpty)
+            for collection in [Self.everyone, readers] {
+                let found = try await misplaced(storage, collection)
+                #expect(found.map(\.collection) == ["things"])
+                #expect(found.map(\.hasOthers) == [false])
+            }
+        }
+    }
+
+    private func misplaced(
+        _ storage: any Storage,
+        _ collection: RecordCollection
+    ) async throws -> [Authority.Misplaced] {
+        try await authority(storage, collection).misplacedCollections()
+    }
+
     @Test(arguments: StorageDriver.allCases, [true, false])
     func `a removal of entries that another version began starts over`(
         driver: StorageDriver,

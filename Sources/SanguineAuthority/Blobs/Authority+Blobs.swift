@@ -226,7 +226,8 @@ extension Authority {
     ///   - limit: The number of files to examine; the next sweep continues after them.
     ///   - moment: The time of the sweep. Default: the time of the clock.
     /// - Returns: The number of files that were removed from an account.
-    /// - Throws: `overloaded` or `internal_fault` if the storage fails.
+    /// - Throws: `overloaded` or `internal_fault` if the storage fails; the next sweep continues
+    ///   after the file whose removal failed.
     func sweepUnnamedBlobs(
         limit: Int,
         asOf moment: Timestamp? = nil
@@ -241,17 +242,21 @@ extension Authority {
         }
         let commands = BlobCommands(bytesPerAccount: settings.bytesPerAccount)
         var count = 0
-        for row in rows where row.createdAt < horizon {
+        for row in rows {
+            // Set first: a file whose removal fails must not keep those after it.
+            blobSweep.rowPosition = row.position
+            guard row.createdAt < horizon else { continue }
             let command = commands.removeUnnamed(
                 row,
                 storedBefore: horizon,
                 lists: settings.schema.listsOfBlobs(ownedBy: row.account)
             )
             // A deleted account loses its files in any case.
-            count += try await perform(command, evenIfDeleted: true) ? 1 : 0
+            guard try await perform(command, evenIfDeleted: true) else { continue }
+            count += 1
+            blobSweep.addRemoved(unnamed: 1)
         }
-        blobSweep.rowPosition = rows.count < limit ? nil : rows.last?.position
-        blobSweep.addRemoved(unnamed: count)
+        if rows.count < limit { blobSweep.rowPosition = nil }
         return count
     }
 }

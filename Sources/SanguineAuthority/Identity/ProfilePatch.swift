@@ -4,8 +4,14 @@ import SanguineModel
 enum ProfilePatch {
     /// Returns the profile with the merge patch (RFC 7396) applied.
     ///
-    /// Members that the owner may not change are ignored, like unknown members.
+    /// Unknown members are ignored, as in every request.
+    ///
+    /// - Throws: `invalid_content` for a member of the account that its owner may not change, or
+    ///   for an invalid value.
     static func apply(_ patch: JSONValue, to account: Account) throws(Problem) -> Account {
+        for (name, advice) in fixed where patch[name] != nil {
+            throw Problem(.invalidContent, "Leave '\(name)' out: \(advice)")
+        }
         var account = account
         if let value = patch["timeZone"] {
             account.timeZone = try timeZone(value.string)
@@ -21,6 +27,15 @@ enum ProfilePatch {
         }
         return account
     }
+
+    /// The members of an account that a patch cannot change, and how they change instead.
+    private static let fixed = [
+        ("id", "it never changes."),
+        ("kind", "register the guest with 'POST /v1/accounts/upgrade' or '/v1/accounts/identity'."),
+        ("email", "change the address with 'POST /v1/account/email'."),
+        ("plan", "purchases ('POST /v1/purchases') and administrators set it."),
+        ("createdAt", "it never changes."),
+    ]
 
     static func timeZone(_ name: String?) throws(Problem) -> String {
         guard let name, ZoneName.isKnown(name) else {

@@ -50,6 +50,8 @@ enum Amounts {
     private static let longestExpirySeconds = 3_653 * 86_400
 
     /// Throws if a grant raises the balance, including held tokens, above ``WireLimits/amount``.
+    ///
+    /// Purchases and merges may: their tokens were paid for or granted before.
     static func checkGrant(_ amount: Int64, to balance: BalanceRow) throws(Problem) {
         guard balance.available + balance.held <= WireLimits.amount - amount else {
             throw Problem(

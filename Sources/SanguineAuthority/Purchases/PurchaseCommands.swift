@@ -158,7 +158,7 @@ struct PurchaseCommands: Sendable {
         case .tokens(let tokens):
             var purchase = try purchase(news, loaded)
             guard holder.owns(purchase.account) else { return nil }
-            return try credit(tokens, news, &purchase, account, balance)
+            return credit(tokens, news, &purchase, account, balance)
         case .premium(let days):
             var subscription = try subscription(news, loaded)
             guard holder.owns(subscription.account) else { return nil }
@@ -208,20 +208,23 @@ struct PurchaseCommands: Sendable {
         return known == nil ? nil : .premium(days: nil)
     }
 
+    /// Credits a transaction that has no account yet, and the difference of its refunds.
+    ///
+    /// A purchase is credited in full, also if the balance then exceeds the limit of grants: it was
+    /// paid for, and the App Store would send a refused notification again for days.
     private func credit(
         _ tokens: Int64,
         _ news: News,
         _ purchase: inout StorePurchase,
         _ account: AccountRow,
         _ balance: BalanceRow
-    ) throws(Problem) -> Effect {
+    ) -> Effect {
         var draft = LedgerDraft(balance, now: now)
         let reason = "App Store \(purchase.transaction)"
         let told = PurchaseEvents(news, of: account.id, at: now)
         var events: [Change] = []
         if purchase.account == nil {
             purchase.credited = tokens * news.transaction.quantity
-            try Amounts.checkGrant(purchase.credited, to: balance)
             draft.purchase(purchase.credited, reason: reason)
             events.append(told.change(.purchase, tokens: purchase.credited))
         }

@@ -64,3 +64,26 @@ extension Authority {
         incompleteIndexes.all.subtract(complete.map(\.name))
     }
 }
+
+extension Authority {
+    /// A collection with records that its declared access does not find.
+    package struct Misplaced: Hashable, Sendable {
+        /// The name of the collection.
+        package var collection: String
+        /// The declared access.
+        package var access: RecordCollection.Access
+        /// Whether the collection also has records that are found.
+        package var hasOthers: Bool
+    }
+
+    /// Returns the declared collections with records that their access does not find, by name.
+    ///
+    /// The name of a record that only its owner reads contains its owner; that of any other does
+    /// not. So after a change of a collection's access from or to `owner`, earlier records are not
+    /// found. They cannot be renamed: records of several owners may have one id.
+    ///
+    /// - Throws: the error of the storage.
+    package func misplacedCollections() async throws(Problem) -> [Misplaced] {
+        try await perform(IndexCommands(schema: settings.schema).misplaced())
+    }
+}

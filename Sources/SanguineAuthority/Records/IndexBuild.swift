@@ -152,6 +152,37 @@ struct IndexCommands: Sendable {
         }
     }
 
+    /// Finds collections with records whose names do not fit the declared access, by two look-ups
+    /// for each collection.
+    func misplaced() -> Command<[Authority.Misplaced]> {
+        Command(keys: []) { _, reader throws(Problem) in
+            var found: [Authority.Misplaced] = []
+            do {
+                for collection in schema.declaredCollections {
+                    // Public records come first, so the second look-up skips them.
+                    let isOwners = collection.access == .owner
+                    let lowest = IndexBuild.Place(Self.lowestScope)
+                    let first = try reader.first(in: collection.name, after: nil)
+                    let hasPublic = first.map { $0.name.scope == nil } ?? false
+                    let hasOwned = try reader.first(in: collection.name, after: lowest) != nil
+                    guard isOwners ? hasPublic : hasOwned else { continue }
+                    let misplaced = Authority.Misplaced(
+                        collection: collection.name,
+                        access: collection.access,
+                        hasOthers: isOwners ? hasOwned : hasPublic
+                    )
+                    found.append(misplaced)
+                }
+            } catch {
+                throw Problem(.internalFault, "Check the server's log: records were not examined.")
+            }
+            return Decision(found)
+        }
+    }
+
+    /// An id that comes before those of all accounts.
+    private static let lowestScope = Identifier("00000000-0000-0000-0000-000000000000")
+
     /// All declared indexes.
     var declared: Set<IndexName> {
         var names: Set<IndexName> = []
@@ -280,4 +311,14 @@ extension IndexBuild.Place: Comparable {
     }
 
     private var order: [UInt8] { Array((id?.text ?? "").utf8) }
+}
+
+extension RecordReader {
+    /// Returns the first live record of a collection after a position; `nil` if there is none.
+    fileprivate func first(
+        in collection: String,
+        after place: IndexBuild.Place?
+    ) throws -> RecordRow? {
+        try records(in: collection, after: place, limit: 1, bytes: 1).first
+    }
 }

@@ -136,6 +136,8 @@ extension RecordCollection {
     }
 
     /// Returns the scope of the names of an account's records.
+    ///
+    /// Records with another scope are not found; see ``Authority/misplacedCollections()``.
     func scope(of account: Identifier) -> Identifier? { access == .owner ? account : nil }
 }
 

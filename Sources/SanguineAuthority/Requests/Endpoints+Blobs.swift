@@ -37,7 +37,9 @@ extension Endpoints {
     @Sendable
     private func removeBlob(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let identity = try await admission.read(request)
-        try await authority.removeBlob(try id(of: request), of: identity.account)
+        let id = try id(of: request)
+        try checkPrecondition("\"\(id)\"", of: request)
+        try await authority.removeBlob(id, of: identity.account)
         return WireResponse(status: 204, fields: [(.cacheControl, "no-store")])
     }
 
@@ -78,6 +80,23 @@ extension Endpoints {
         return id
     }
 
+    /// Checks the precondition of a request (`If-Match`), before any other condition (RFC 9110,
+    /// section 13.2.2).
+    ///
+    /// - Parameters:
+    ///   - tag: The strong tag of the file or thumbnail.
+    ///   - request: The request.
+    /// - Throws: `precondition_failed` if the request accepts only other tags.
+    func checkPrecondition(_ tag: String, of request: any WireRequest) throws(Problem) {
+        guard let tags = request.field(.ifMatch), !WireResponse.matchesStrongly(tags, tag) else {
+            return
+        }
+        throw Problem(
+            .preconditionFailed,
+            "Leave 'If-Match' out, or send the current 'ETag': the file has another one."
+        )
+    }
+
     /// Answers with a file, with the part that the request asks for, or with a thumbnail.
     private func file(
         _ row: BlobRow,
@@ -89,6 +108,7 @@ extension Endpoints {
             return answer
         }
         let tag = "\"\(row.id)\""
+        try checkPrecondition(tag, of: request)
         let size = Int(clamping: row.size)
         let fields = fields + [(.etag, tag), (.acceptRanges, "bytes")]
         if let known = request.field(.ifNoneMatch), WireResponse.matches(known, tag) {

@@ -14,7 +14,8 @@ extension Endpoints {
     ///   - fields: The header fields that say who may keep the response and use it.
     ///   - request: The request.
     /// - Returns: The response.
-    /// - Throws: `invalid_content` for a video, or the problem of the decoder.
+    /// - Throws: `invalid_content` for a video, `precondition_failed`, or the problem of the
+    ///   decoder.
     func thumbnail(
         of row: BlobRow,
         fitting box: ThumbnailBox?,
@@ -32,6 +33,7 @@ extension Endpoints {
         guard case .thumbnail(let side) = choice else { return nil }
         // The thumbnail never changes, so its tag is known before it is made.
         let tag = "\"\(row.id)-\(side)\""
+        try checkPrecondition(tag, of: request)
         let fields = fields + [(.etag, tag)]
         if let known = request.field(.ifNoneMatch), WireResponse.matches(known, tag) {
             return WireResponse(status: 304, fields: fields)

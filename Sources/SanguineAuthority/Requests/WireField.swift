@@ -15,6 +15,7 @@ package enum WireField: String, CaseIterable, Sendable {
     case etag = "ETag"
     case idempotencyKey = "Idempotency-Key"
     case idempotencyReplayed = "Idempotency-Replayed"
+    case ifMatch = "If-Match"
     case ifNoneMatch = "If-None-Match"
     case ifRange = "If-Range"
     case lastEventID = "Last-Event-ID"

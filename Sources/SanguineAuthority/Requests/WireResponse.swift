@@ -149,11 +149,22 @@ package struct WireResponse: Sendable {
 
     /// Matches `If-None-Match` (RFC 9110, section 13.1.2): a list of tags, compared weakly, or `*`.
     static func matches(_ header: String, _ tag: String) -> Bool {
-        header.split(separator: ",").contains { candidate in
-            var candidate = candidate.trimmingPrefix(while: \.isWhitespace)
-            while candidate.last?.isWhitespace == true { candidate.removeLast() }
-            if candidate.hasPrefix("W/") { candidate.removeFirst(2) }
+        tags(in: header).contains { candidate in
+            let candidate = candidate.hasPrefix("W/") ? candidate.dropFirst(2) : candidate
             return candidate == "*" || candidate == tag
+        }
+    }
+
+    /// Matches `If-Match` (RFC 9110, section 13.1.1): a list of tags, compared strongly, or `*`.
+    static func matchesStrongly(_ header: String, _ tag: String) -> Bool {
+        tags(in: header).contains { $0 == "*" || $0 == tag }
+    }
+
+    private static func tags(in header: String) -> [Substring] {
+        header.split(separator: ",").map { tag in
+            var tag = tag.trimmingPrefix(while: \.isWhitespace)
+            while tag.last?.isWhitespace == true { tag.removeLast() }
+            return tag
         }
     }
 

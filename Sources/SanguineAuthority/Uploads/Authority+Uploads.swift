@@ -87,7 +87,8 @@ extension Authority {
     ///   - limit: The number of uploads to examine; the next sweep continues after them.
     ///   - moment: The time of the sweep.
     /// - Returns: The number of removed uploads.
-    /// - Throws: `overloaded` or `internal_fault` if the storage fails.
+    /// - Throws: `overloaded` or `internal_fault` if the storage fails; the next sweep continues
+    ///   after the upload whose removal failed.
     func sweepUploads(limit: Int, asOf moment: Timestamp) async throws(Problem) -> Int {
         let query = DocumentQuery(.upload, after: blobSweep.uploadPosition, limit: limit)
         let rows = try await read { storage throws(StorageError) in
@@ -97,6 +98,8 @@ extension Authority {
         commands.now = moment
         var count = 0
         for row in rows {
+            // Set first: an upload whose removal fails must not keep those after it.
+            blobSweep.uploadPosition = row.id
             // One that a newer server has written must not stop the sweep.
             guard let upload = try? StoredUpload(row), upload.expiresAt <= moment else { continue }
             let command = commands.remove(upload.id, of: upload.account, ifExpired: true)
@@ -104,9 +107,9 @@ extension Authority {
             guard let pieces = try await perform(command, evenIfDeleted: true) else { continue }
             await removePieces(pieces)
             count += 1
+            blobSweep.addRemoved(uploads: 1)
         }
-        blobSweep.uploadPosition = rows.count < limit ? nil : rows.last?.id
-        blobSweep.addRemoved(uploads: count)
+        if rows.count < limit { blobSweep.uploadPosition = nil }
         return count
     }
 

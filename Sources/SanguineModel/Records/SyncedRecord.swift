@@ -49,6 +49,10 @@ public struct RecordCollection: Hashable, Sendable {
     /// The name: a lowercase letter, then at most 63 of `a–z A–Z 0–9 _ -`.
     public let name: String
     /// The accounts that may read the records.
+    ///
+    /// While a collection has records, it can change between `everyone` and `readers` only: a
+    /// server does not find records of `owner` with another access, or the reverse, and refuses to
+    /// start.
     public let access: Access
     /// The members by whose values records can be looked up and ordered, at most 8.
     public let indexes: [String]

@@ -15,7 +15,7 @@ struct CrossOrigin: RouterMiddleware {
     private static let methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
     private static let requestHeaders: [HTTPField.Name] = [
         .accept, .authorization, .contentType, .ifNoneMatch, .idempotencyKey, .lastEventID, .userID,
-        .sanguineTag, .range, .ifRange, .tusResumable, .uploadLength, .uploadOffset,
+        .sanguineTag, .range, .ifRange, .ifMatch, .tusResumable, .uploadLength, .uploadOffset,
         .uploadMetadata, .uploadChecksum, .methodOverride,
     ]
     private static let allowed = requestHeaders.map(\.rawName).joined(separator: ", ")

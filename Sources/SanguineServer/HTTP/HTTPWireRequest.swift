@@ -76,6 +76,7 @@ extension WireField {
         case .etag: .eTag
         case .idempotencyKey: .idempotencyKey
         case .idempotencyReplayed: .idempotencyReplayed
+        case .ifMatch: .ifMatch
         case .ifNoneMatch: .ifNoneMatch
         case .ifRange: .ifRange
         case .lastEventID: .lastEventID

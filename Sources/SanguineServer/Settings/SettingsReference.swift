@@ -64,9 +64,10 @@ public enum SettingsReference {
         ## Quotas, products, collections, upstreams and functions
 
         Only the file can declare them. A file that declares any quota replaces the default \
-        quotas; the same holds for collections and functions. Do not change the access of a \
-        collection that has records. After a change of its 'readers', its lists are refused \
-        until they are built again. The key of an upstream can also be set in the environment: \
+        quotas; the same holds for collections and functions. The access of a collection that \
+        has records cannot change from or to 'owner': the server does not start. After \
+        another change of its access or 'readers', its lists are refused until they are \
+        built again. The key of an upstream can also be set in the environment: \
         the key of `spare` as `SANGUINE_UPSTREAMS_SPARE_KEY`.
 
         ```yaml

@@ -5,8 +5,9 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// The removal of contents without an owner from a slow store, such as a distant bucket.
-@Suite("Sweep of a slow store", .bounded)
+/// The removal of contents without an owner, also from a slow store such as a distant bucket, of
+/// files without a name, and of expired uploads.
+@Suite("Sweep of files", .bounded)
 struct BlobSweepTests {
     private func world(_ count: Int) async throws -> (Authority, SlowRemovals) {
         let clock = ManualClock()
@@ -45,6 +46,72 @@ struct BlobSweepTests {
         #expect(try await authority.sweepBlobs(limit: 100) == others)
         #expect(try await authority.sweepBlobs(limit: 100) == Authority.removalsAtOnce)
         #expect(authority.blobSweep.removed.contents == 20)
+    }
+
+    @Test func `an unnamed file that cannot be removed does not keep those after it`()
+        async throws
+    {
+        let world = try await SyncWorld()
+        var ids: [BlobID] = []
+        for filler in [9, 12, 15, 18] {
+            let file = SampleFile.png.bytes(filler: filler)
+            let facts = try await world.authority.addBlob(file, to: world.account).facts
+            ids.append(try #require(BlobID(facts.id)))
+        }
+        let stuck = Key.blob(world.account, try #require(ids.min()))
+        let (authority, storage) = fallible(world) { $0.unnamedBlobsKept = .seconds(60) }
+        storage.fail { keys, isCommit in
+            isCommit && keys.contains(stuck) ? .failed("a test's refusal") : nil
+        }
+        world.clock.advance(by: .seconds(61))
+        let failed = await problem { () async throws(Problem) in
+            try await authority.sweepUnnamedBlobs(limit: 10)
+        }
+        #expect(failed?.code == .internalFault)
+        #expect(try await authority.sweepUnnamedBlobs(limit: 10) == 3)
+        #expect(authority.blobSweep.removed.unnamed == 3)
+        storage.fail { _, _ in nil }
+        #expect(try await authority.sweepUnnamedBlobs(limit: 10) == 1)
+    }
+
+    @Test func `an expired upload that cannot be removed does not keep those after it`()
+        async throws
+    {
+        let world = try await UploadWorld { $0.uploadsKept = .seconds(60) }
+        var slots: [Int] = []
+        for _ in 1...3 { slots.append(try await world.create().id.slot) }
+        let stuck = StoredUpload.key(world.world.account, try #require(slots.min()))
+        let (authority, storage) = fallible(world.world) { $0.uploadsKept = .seconds(60) }
+        storage.fail { keys, isCommit in
+            isCommit && keys.contains(stuck) ? .failed("a test's refusal") : nil
+        }
+        world.world.clock.advance(by: .seconds(61))
+        let now = world.world.clock.now()
+        let failed = await problem { () async throws(Problem) in
+            try await authority.sweepUploads(limit: 10, asOf: now)
+        }
+        #expect(failed?.code == .internalFault)
+        #expect(try await authority.sweepUploads(limit: 10, asOf: now) == 2)
+        #expect(authority.blobSweep.removed.uploads == 2)
+        storage.fail { _, _ in nil }
+        #expect(try await authority.sweepUploads(limit: 10, asOf: now) == 1)
+    }
+
+    /// Returns an authority with the rows of a world, whose storage can fail.
+    private func fallible(
+        _ world: SyncWorld,
+        _ change: (inout AuthoritySettings) -> Void
+    ) -> (Authority, MortalStorage) {
+        let storage = MortalStorage(over: world.storage)
+        var settings = AuthoritySettings()
+        change(&settings)
+        let authority = Authority(
+            storage: storage,
+            keys: SigningKeys(),
+            settings: settings,
+            clock: world.clock
+        )
+        return (authority, storage)
     }
 }
 

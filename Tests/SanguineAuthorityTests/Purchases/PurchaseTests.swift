@@ -332,6 +332,32 @@ struct TokenPurchaseTests {
         #expect(try await world.available(account) == 200)
     }
 
+    @Test func `a purchase is credited in full, also above the limit of grants`() async throws {
+        let world = try PurchaseWorld { $0.grant = WireLimits.amount }
+        let account = try await world.account()
+        let answer = try await world.purchase(account, world.store.transaction("1", of: "tokens"))
+        #expect(answer.credited == 100)
+        #expect(answer.balance.available == WireLimits.amount + 100)
+        // A notification is not refused either: the App Store would send it again for days.
+        let named = world.store.transaction(
+            "2",
+            of: "tokens",
+            ["appAccountToken": .string(account.description)]
+        )
+        #expect(try await world.notify("ONE_TIME_CHARGE", "n1", named).result == .applied)
+        #expect(try await world.notify("REFUND", "n2", named, after: 1).result == .applied)
+        #expect(try await world.notify("REFUND_REVERSED", "n3", named, after: 2).result == .applied)
+        #expect(try await world.available(account) == WireLimits.amount + 200)
+        let granted = await problem { () async throws(Problem) in
+            try await world.authority.grant(
+                account,
+                Submission("grant", GrantRequest(amount: 1, reason: "a gift"))
+            )
+        }
+        #expect(granted?.code == .invalidContent)
+        #expect(try await world.storage.verifyLedger().differences.isEmpty)
+    }
+
     @Test func `a request for consumption data is answered from the ledger`() async throws {
         let world = try PurchaseWorld { $0.grant = 0 }
         let account = try await world.account()

@@ -198,7 +198,8 @@ struct AccountRouteTests {
     @Test(arguments: [
         #"{"timeZone":"Nowhere"}"#, #"{"timeZone":null}"#, #"{"language":7}"#,
         #"{"displayName":""}"#, #"{"displayName":"\#(String(repeating: "n", count: 101))"}"#,
-        #"{"settings":[]}"#, #"{"settings":null}"#,
+        #"{"settings":[]}"#, #"{"settings":null}"#, #"{"language":"tr","plan":"premium"}"#,
+        #"{"language":"tr","id":1}"#, #"{"language":"tr","email":"a@example.org"}"#,
         #"{"settings":{"a":"\#(String(repeating: "s", count: 4_096))"}}"#,
     ])
     func `an invalid patch changes nothing`(patch: String) async throws {

@@ -98,6 +98,66 @@ struct BlobDeliveryTests {
         }
     }
 
+    @Test func `a file is returned only with a tag that 'If-Match' accepts`() async throws {
+        try await withServer { server in
+            let guest = try await server.guest()
+            let facts = try await guest.upload(SampleFile.jpeg.bytes()).decode(BlobFacts.self)
+            let path = "/v1/blobs/\(facts.id)"
+            for accepted in ["\"\(facts.id)\"", "\"other\" , \"\(facts.id)\"", "*"] {
+                let reply = try await guest.get(path, headers: ["If-Match": accepted])
+                #expect(reply.status == 200, "\(accepted)")
+            }
+            // The comparison is strong, so a weak tag accepts nothing.
+            for refused in ["\"other\"", "W/\"\(facts.id)\"", facts.id] {
+                let reply = try await guest.get(path, headers: ["If-Match": refused])
+                #expect(reply.status == 412 && reply.code == "precondition_failed", "\(refused)")
+                #expect(reply["Cache-Control"] == "no-store", "\(refused)")
+            }
+        }
+    }
+
+    @Test func `'If-Match' is decided before other conditions, and for HEAD and DELETE too`()
+        async throws
+    {
+        try await withServer { server in
+            let guest = try await server.guest()
+            let facts = try await guest.upload(SampleFile.jpeg.bytes()).decode(BlobFacts.self)
+            let path = "/v1/blobs/\(facts.id)"
+            let tag = "\"\(facts.id)\""
+            let other = ["If-Match": "\"other\""]
+            let known = ["If-None-Match": tag, "Range": "bytes=\(facts.size)-"]
+            let both = other.merging(known) { first, _ in first }
+            #expect(try await guest.get(path, headers: both).status == 412)
+            #expect(try await guest.send("HEAD", path, headers: other).status == 412)
+            #expect(try await guest.send("DELETE", path, headers: other).status == 412)
+            let unchanged = ["If-Match": tag, "If-None-Match": tag]
+            #expect(try await guest.get(path, headers: unchanged).status == 304)
+            let part = ["If-Match": tag, "Range": "bytes=0-1"]
+            #expect(try await guest.get(path, headers: part).status == 206)
+            #expect(try await guest.send("DELETE", path, headers: ["If-Match": tag]).status == 204)
+            // A file that is missing is `not_found`, not a failed precondition.
+            #expect(try await guest.get(path, headers: other).status == 404)
+        }
+    }
+
+    @Test func `public files and thumbnails honour 'If-Match' with their own tags`() async throws {
+        try await withServer { server in
+            let guest = try await server.guest()
+            let png = SampleFile.png.bytes(width: 300, height: 200, orientation: 1)
+            let facts = try await guest.upload(png).decode(BlobFacts.self)
+            #expect(try await name(facts.id, "pages", "cover", by: guest).status == .applied)
+            let file = ["If-Match": "\"\(facts.id)\""]
+            let thumbnail = ["If-Match": "\"\(facts.id)-96\""]
+            for path in ["/v1/blobs/\(facts.id)", "/v1/public/blobs/\(facts.id)"] {
+                #expect(try await guest.get(path, headers: file).status == 200, "\(path)")
+                #expect(try await guest.get(path, headers: thumbnail).status == 412, "\(path)")
+                let small = path + "?w=100"
+                #expect(try await guest.get(small, headers: thumbnail).status == 200, "\(path)")
+                #expect(try await guest.get(small, headers: file).status == 412, "\(path)")
+            }
+        }
+    }
+
     @Test func `a deleted file is gone, and a repeated deletion succeeds`() async throws {
         try await withServer { server in
             let (ann, ben) = (try await server.guest(), try await server.guest())

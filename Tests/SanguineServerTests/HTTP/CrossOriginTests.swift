@@ -42,7 +42,9 @@ struct CrossOriginTests {
             let methods = allowed["Access-Control-Allow-Methods"]?.split(separator: ", ") ?? []
             #expect(Set(methods) == ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
             let headers = allowed["Access-Control-Allow-Headers"]?.lowercased() ?? ""
-            for header in ["authorization", "content-type", "idempotency-key", "x-user-id"] {
+            for header in [
+                "authorization", "content-type", "idempotency-key", "if-match", "x-user-id",
+            ] {
                 #expect(headers.contains(header))
             }
 
