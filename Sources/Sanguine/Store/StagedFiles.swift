@@ -58,7 +58,7 @@ final class StagedFiles: Sendable {
         let url = folder.appending(path: id)
         if url.readableFileSize != nil { return .file(url, type: type) }
         guard FileManager.default.fileExists(atPath: url.path) else { return nil }
-        throw .store(.readFailed("a file to be uploaded is not readable"))
+        throw .unreadableStagedFile
     }
 
     /// Returns the bytes of a file; `nil` if it is gone or larger than an image may be.
@@ -222,6 +222,13 @@ final class StagedFiles: Sendable {
         state.sizes = sizes
         return sizes
     }
+}
+
+extension SanguineError {
+    /// A file that waits for its upload is there and cannot be read now.
+    static let unreadableStagedFile = SanguineError.store(
+        .readFailed("a file to be uploaded is not readable")
+    )
 }
 
 extension Problem {
