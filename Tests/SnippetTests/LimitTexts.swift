@@ -119,6 +119,10 @@ enum LimitTexts {
         ("ClientLimits.uploadPartBytes", bytes(ClientLimits.uploadPartBytes)),
         ("ClientLimits.stagedFiles", count(ClientLimits.stagedFiles)),
         ("ClientLimits.stagedBytes", bytes(Int(ClientLimits.stagedBytes))),
+        (
+            "ClientLimits.stagedBytesInMemory",
+            bytes(Int(ClientLimits.stagedBytesInMemory))
+        ),
         ("ClientLimits.uploadBytes", bytes(Int(ClientLimits.uploadBytes))),
         ("ClientLimits.uploadTimeout", time(ClientLimits.uploadTimeout)),
         ("ClientLimits.redirects", count(ClientLimits.redirects)),
