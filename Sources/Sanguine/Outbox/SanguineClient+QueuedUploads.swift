@@ -44,7 +44,7 @@ extension SanguineClient {
     /// - Returns: The local id, and the receipt of the upload. A caller that is cancelled waits for
     ///   the copy as well.
     /// - Throws: ``SanguineError``, and nothing is left of the file then: `body_too_large` beyond
-    ///   ``ClientLimits/stagedBytes``, or ``ClientLimits/stagedBytesInMemory`` without a folder,
+    ///   ``ClientLimits/stagedBytes``, or ``ClientLimits/stagedBytesInMemory`` in memory,
     ///   `storage_full` if too many files wait, `malformed_body` if the file cannot be read,
     ///   `outboxFull`, `store` if the disk failed, `notConfigured` without a server,
     ///   `invalidDeclaration` for a form. A file that cannot be decoded with `size` is queued

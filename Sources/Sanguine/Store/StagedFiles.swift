@@ -235,7 +235,7 @@ extension SanguineError {
 extension Problem {
     /// A file is larger than all files together that can wait for their upload.
     fileprivate static func stagedFileTooLarge(_ limit: Int64, isInMemory: Bool) -> Problem {
-        let choice = isInMemory ? "Set the client's 'folder', or choose" : "Choose"
+        let choice = isInMemory ? "Turn off 'isInMemory', or choose" : "Choose"
         let place = isInMemory ? " in memory" : ""
         return Problem(
             .bodyTooLarge,

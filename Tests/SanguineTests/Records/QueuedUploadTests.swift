@@ -301,7 +301,7 @@ struct QueuedUploadTests {
         let limit = ClientLimits.stagedBytesInMemory
         let large = #expect(throws: SanguineError.self) { try add(1, bytes: limit + 1) }
         #expect(large?.asProblem?.code == .bodyTooLarge)
-        #expect(large?.asProblem?.detail.contains("'folder'") == true && files.isEmpty)
+        #expect(large?.asProblem?.detail.contains("'isInMemory'") == true && files.isEmpty)
         try add(2, bytes: limit - 1)
         let second = #expect(throws: SanguineError.self) { try add(3, bytes: 2) }
         #expect(second?.asProblem?.code == .storageFull)
