@@ -380,6 +380,7 @@ enum LimitTexts {
             ("IndexBuild.stepsAtStart", count(IndexBuild.stepsAtStart)),
             ("CallLimits.unsettled", count(CallLimits.unsettled)),
             ("CallLimits.unsettledBytes", bytes(CallLimits.unsettledBytes)),
+            ("CallLimits.leftCallsWait", time(CallLimits.leftCallsWait)),
             ("CallLimits.unsettledTime", time(CallLimits.unsettledTime)),
             ("CallLimits.refusedLeaders", count(CallLimits.refusedLeaders)),
             ("CallLimits.abandonedCalls", count(CallLimits.abandonedCalls)),
