@@ -60,12 +60,15 @@ extension CallRunner {
     package func expireHolds(limit: Int = 1_000) async throws(Problem) -> Int {
         // The spared holds do not count towards the limit.
         let spared = services.calls.count + services.unsettled.count
-        let count = try await services.authority.expireHolds(limit: limit + spared) {
+        var (ended, failure) = (0, Problem?.none)
+        do throws(Problem) { ended = try await endLeftCalls() } catch { failure = error }
+        ended += try await services.authority.expireHolds(limit: limit + spared) {
             [services] hold in
             services.unsettled.contains(hold: hold.id)
                 || services.calls.isRunning(hold, at: services.uptime())
         }
-        return count + (try await endLeftCalls())
+        if let failure { throw failure }
+        return ended
     }
 
     /// Ends the free calls for whose end there was no room, as those of a crashed process.
