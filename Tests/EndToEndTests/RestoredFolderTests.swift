@@ -65,7 +65,7 @@ extension EndToEnd {
                 }
                 try FileManager.default.copyItem(at: data, to: backup)
                 let cursor = WatchedState<Int64>(0)
-                try await LocalServer.with(folder: data, port: port) { server in
+                let ghosts = try await LocalServer.with(folder: data, port: port) { server in
                     try await Self.notes(device, server) { client, guest in
                         try await Self.write("ghost", 1...5, guest, server.api)
                         try await client.synchronize()
@@ -73,6 +73,7 @@ extension EndToEnd {
                         cursor.withLock { $0 = head }
                     }
                 }
+                #expect(ghosts.count == 6)
                 try FileManager.default.removeItem(at: data)
                 try FileManager.default.copyItem(at: backup, to: data)
                 let pulls = WatchedState<[Bool]>([])
