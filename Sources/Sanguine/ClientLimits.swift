@@ -78,6 +78,9 @@ public enum ClientLimits {
     ///
     /// They are copied to the app's folder, so the app may remove its own.
     public static let stagedBytes: Int64 = 512 << 20
+    /// The size in bytes of all these files together in a client that stores nothing on disk, see
+    /// ``SanguineClient/Configuration/isInMemory``: 64 MiB.
+    public static let stagedBytesInMemory: Int64 = 64 << 20
     /// The timeout of one request with a ``RequestBody`` while bytes are being sent: 6 hours.
     ///
     /// It ends earlier if no byte is sent for ``requestTimeout``.

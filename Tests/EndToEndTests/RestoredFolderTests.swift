@@ -49,6 +49,48 @@ extension EndToEnd {
             }
         }
 
+        @Test func `a cursor equal to the restored server's position is replaced once`()
+            async throws
+        {
+            try await TemporaryFolder.with { folder in
+                let data = folder.appending(path: "data")
+                let backup = folder.appending(path: "backup")
+                let device = folder.appending(path: "device")
+                let port = try await LocalServer.with(folder: data) { server in
+                    try await Self.notes(device, server) { client, guest in
+                        try await Self.write("kept", 1...1, guest, server.api)
+                        try await client.synchronize()
+                    }
+                    return server.port
+                }
+                try FileManager.default.copyItem(at: data, to: backup)
+                let cursor = WatchedState<Int64>(0)
+                let ghosts = try await LocalServer.with(folder: data, port: port) { server in
+                    try await Self.notes(device, server) { client, guest in
+                        try await Self.write("ghost", 1...5, guest, server.api)
+                        try await client.synchronize()
+                        let head = try await Self.head(guest, server.api)
+                        cursor.withLock { $0 = head }
+                    }
+                }
+                #expect(ghosts.count == 6)
+                try FileManager.default.removeItem(at: data)
+                try FileManager.default.copyItem(at: backup, to: data)
+                let pulls = WatchedState<[Bool]>([])
+                let shown = try await LocalServer.with(folder: data, port: port) { server in
+                    let guest = try await server.api.guest(of: device)
+                    try await Self.write("new", 1...5, guest, server.api)
+                    #expect(try await Self.head(guest, server.api) == cursor.value)
+                    return try await Self.notes(device, server, pulls) { client, _ in
+                        for _ in 0..<5 { try await client.synchronize() }
+                    }
+                }
+                #expect(shown == Set(["kept1"] + (1...5).map { "new\($0)" }))
+                // The live feed may bring the reset instead.
+                #expect(pulls.value.count { $0 } <= 1 && pulls.value.last == false)
+            }
+        }
+
         @Test func `a device shows the threads of the restored server, without later messages`()
             async throws
         {
@@ -187,14 +229,31 @@ extension EndToEnd {
             }
         }
 
-        /// Returns the ids of the notes that the device shows after the body.
+        /// Returns the newest number of the account's feed.
+        private static func head(_ guest: API.Guest, _ api: API) async throws -> Int64 {
+            let pull = try await api.send(.GET, "/v1/sync/pull?since=0", token: guest.token)
+            return try pull.decode(PullAnswer.self).head
+        }
+
+        /// Returns the ids of the notes that the device shows after the body; `pulls` receives for
+        /// each pull whether its answer was a reset.
         @discardableResult
         private static func notes(
             _ device: URL,
             _ server: LocalServer,
+            _ pulls: WatchedState<[Bool]> = WatchedState([]),
             _ body: (SanguineClient, API.Guest) async throws -> Void
         ) async throws -> Set<String> {
-            let configuration = SanguineClient.Configuration.of(port: server.port, folder: device)
+            var configuration = SanguineClient.Configuration.of(port: server.port, folder: device)
+            configuration.interceptors.append { request, next in
+                let response = try await next(request)
+                if request.url.path() == "/v1/sync/pull",
+                    let answer = try? WireCoding.decode(PullAnswer.self, from: response)
+                {
+                    pulls.withLock { $0.append(answer.reset) }
+                }
+                return response
+            }
             let client = try SanguineClient(configuration)
             defer { client.close() }
             try await client.synchronize()

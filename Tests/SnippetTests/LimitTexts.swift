@@ -119,6 +119,10 @@ enum LimitTexts {
         ("ClientLimits.uploadPartBytes", bytes(ClientLimits.uploadPartBytes)),
         ("ClientLimits.stagedFiles", count(ClientLimits.stagedFiles)),
         ("ClientLimits.stagedBytes", bytes(Int(ClientLimits.stagedBytes))),
+        (
+            "ClientLimits.stagedBytesInMemory",
+            bytes(Int(ClientLimits.stagedBytesInMemory))
+        ),
         ("ClientLimits.uploadBytes", bytes(Int(ClientLimits.uploadBytes))),
         ("ClientLimits.uploadTimeout", time(ClientLimits.uploadTimeout)),
         ("ClientLimits.redirects", count(ClientLimits.redirects)),
@@ -376,6 +380,7 @@ enum LimitTexts {
             ("IndexBuild.stepsAtStart", count(IndexBuild.stepsAtStart)),
             ("CallLimits.unsettled", count(CallLimits.unsettled)),
             ("CallLimits.unsettledBytes", bytes(CallLimits.unsettledBytes)),
+            ("CallLimits.leftCallsWait", time(CallLimits.leftCallsWait)),
             ("CallLimits.unsettledTime", time(CallLimits.unsettledTime)),
             ("CallLimits.refusedLeaders", count(CallLimits.refusedLeaders)),
             ("CallLimits.abandonedCalls", count(CallLimits.abandonedCalls)),

@@ -101,10 +101,9 @@ extension SanguineClient {
                 as: user
             )
         } catch {
-            guard case .problem(let problem) = error, problem.code == .accountDeleted,
-                let account
-            else { throw error }
-            // The answer was lost, or another device was faster.
+            // The answer was lost, or another device was faster. Another request may have learned
+            // it first and ended the user; then the error is only that the user has changed.
+            guard user.session.accountIsDeleted, let account else { throw error }
             users.end(user)
             let now = configuration.clock.now()
             return RemovalStatus(account: account, state: .running, startedAt: now, removed: 0)

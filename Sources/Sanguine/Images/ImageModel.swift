@@ -102,14 +102,14 @@ public final class ImageModel {
         if isVisible { start() }
     }
 
-    /// Loads the image again after a failure.
+    /// Loads the image again after a failure; if no view shows it, at the next ``appear()``.
     public func retry() {
         guard phase == .failed else { return }
         stop()
-        (error, phase) = (nil, .empty)
-        isVisible = true
+        error = nil
+        phase = image == nil ? .empty : .thumbnail
         lookUp()
-        start()
+        if isVisible { start() }
     }
 
     /// Drops an image of the former user, before the call returns.

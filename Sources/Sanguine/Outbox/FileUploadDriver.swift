@@ -158,6 +158,11 @@ final class FileUploadDriver: OutboxDriver {
         do throws(SanguineError) {
             return try await functions.upload(body, report)
         } catch {
+            // It was readable at the beginning, and is read from there again. A file that is gone
+            // is refused then.
+            if case .file(let url) = body.content, error == .fileIsGone(url) {
+                throw .unreadableStagedFile
+            }
             // A guest that was merged meanwhile no longer exists: the file is sent again as the
             // account.
             if error.asProblem != nil, let account, functions.call.authorizer.account != account {

@@ -44,10 +44,11 @@ extension SanguineClient {
     /// - Returns: The local id, and the receipt of the upload. A caller that is cancelled waits for
     ///   the copy as well.
     /// - Throws: ``SanguineError``, and nothing is left of the file then: `body_too_large` beyond
-    ///   ``ClientLimits/stagedBytes``, `storage_full` if too many files wait, `malformed_body` if
-    ///   the file cannot be read, `outboxFull`, `store` if the disk failed, `notConfigured` without
-    ///   a server, `invalidDeclaration` for a form. A file that cannot be decoded with `size` is
-    ///   queued anyway.
+    ///   ``ClientLimits/stagedBytes``, or ``ClientLimits/stagedBytesInMemory`` in memory,
+    ///   `storage_full` if too many files wait, `malformed_body` if the file cannot be read,
+    ///   `outboxFull`, `store` if the disk failed, `notConfigured` without a server,
+    ///   `invalidDeclaration` for a form. A file that cannot be decoded with `size` is queued
+    ///   anyway.
     public func enqueueUpload(
         of file: RequestBody,
         fitting size: ImageSize? = nil

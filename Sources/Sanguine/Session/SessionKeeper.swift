@@ -53,6 +53,8 @@ final class SessionKeeper: Authorizer {
         var pause: GuestPause?
         /// The reason why no more tokens are returned.
         var ending: SanguineError?
+        /// Whether the server has answered that the account was deleted.
+        var accountIsDeleted = false
     }
 
     private enum Step {
@@ -162,6 +164,9 @@ final class SessionKeeper: Authorizer {
     var isRegisteredElsewhere: Bool { guarded.withLock { $0.state.isRegisteredElsewhere } }
 
     var needsSignIn: Bool { guarded.withLock { $0.state.needsSignIn } }
+
+    /// Whether the user has ended, or is about to end, because the account was deleted.
+    var accountIsDeleted: Bool { guarded.withLock { $0.accountIsDeleted } }
 
     /// The newest refresh token, which proves that the user's own device asks.
     var refreshToken: String? { guarded.withLock { $0.state.session?.refreshToken } }
@@ -419,6 +424,7 @@ extension SessionKeeper {
             let alive = guarded.state.session.flatMap {
                 $0.isRejected || $0.isExpired(at: now) ? nil : $0.accessToken
             }
+            if landing == .accountDeleted { guarded.accountIsDeleted = true }
             let isOver = [.failed, .accountDeleted].contains(landing)
             let outcome =
                 isOver ? guarded.requests.removeValue(forKey: requestNumber)?.outcome : nil

@@ -16,8 +16,8 @@ import SanguineModel
 ///
 /// A registered user's session that has ended is not replaced by a guest's: the user signs in
 /// again, and keeps everything on the device until then. So does a guest who was registered, or
-/// merged into an account, on another device. If the account was deleted, the user's data is
-/// removed from the device instead.
+/// merged into an account, on another device. If the account was deleted, the data of its user or
+/// guest is removed from the device instead.
 ///
 /// After a sign-out, no guest is created until the app makes a request that needs an account.
 /// Otherwise, views that are still observing would sign in again, and store data again that was
@@ -189,8 +189,8 @@ struct SessionState: Sendable {
             return .overtaken
         }
         if case .refresh = request, let code, Self.endings.contains(code) {
-            if session?.isRegistered == true {
-                // The device's secret would sign in a guest, which is another account.
+            if code == .accountDeleted || session?.isRegistered == true {
+                // The device's secret would sign in another account.
                 session?.isEnded = true
                 phase = .idle
                 return code == .accountDeleted ? .accountDeleted : .failed

@@ -16,7 +16,8 @@ import Darwin
 /// is copied under another name, flushed and renamed, so it is there as a whole or not at all.
 ///
 /// Invariant: there are at most ``ClientLimits/stagedFiles`` files of at most
-/// ``ClientLimits/stagedBytes`` together; those of the user's earlier stays may exceed that.
+/// ``ClientLimits/stagedBytes`` together, or ``ClientLimits/stagedBytesInMemory`` without a folder;
+/// those of the user's earlier stays may exceed that.
 ///
 /// Mutable state: `state`, protected by its mutex, which is not held while a file is copied.
 final class StagedFiles: Sendable {
@@ -38,6 +39,11 @@ final class StagedFiles: Sendable {
     /// - Parameter folder: The user's folder; `nil` keeps the files in memory.
     init(in folder: URL?) { self.folder = folder?.appending(path: Self.name) }
 
+    /// The limit of the files' total size in bytes.
+    private var limit: Int64 {
+        folder == nil ? ClientLimits.stagedBytesInMemory : ClientLimits.stagedBytes
+    }
+
     // MARK: - Reading
 
     /// Whether there are no files.
@@ -58,7 +64,7 @@ final class StagedFiles: Sendable {
         let url = folder.appending(path: id)
         if url.readableFileSize != nil { return .file(url, type: type) }
         guard FileManager.default.fileExists(atPath: url.path) else { return nil }
-        throw .store(.readFailed("a file to be uploaded is not readable"))
+        throw .unreadableStagedFile
     }
 
     /// Returns the bytes of a file; `nil` if it is gone or larger than an image may be.
@@ -91,23 +97,18 @@ final class StagedFiles: Sendable {
     }
 
     private func reserve(_ size: Int64, for id: String) throws(SanguineError) {
-        guard size <= ClientLimits.stagedBytes else {
-            throw .problem(
-                Problem(
-                    .bodyTooLarge,
-                    "Choose a smaller file: at most \(ClientLimits.stagedBytes >> 20) MiB can wait."
-                )
-            )
+        guard size <= limit else {
+            throw .problem(.stagedFileTooLarge(limit, isInMemory: folder == nil))
         }
         let isAccepted = state.withLock { state in
             let sizes = sizes(&state)
             guard sizes.count < ClientLimits.stagedFiles,
-                sizes.values.reduce(size, +) <= ClientLimits.stagedBytes
+                sizes.values.reduce(size, +) <= limit
             else { return false }
             state.sizes?[id] = size
             return true
         }
-        guard isAccepted else { throw .problem(.tooManyStagedFiles) }
+        guard isAccepted else { throw .problem(.tooManyStagedFiles(limit)) }
     }
 
     private func copy(_ url: URL, _ size: Int64, as id: String) throws(SanguineError) {
@@ -224,14 +225,31 @@ final class StagedFiles: Sendable {
     }
 }
 
+extension SanguineError {
+    /// A file that waits for its upload is there and cannot be read now.
+    static let unreadableStagedFile = SanguineError.store(
+        .readFailed("a file to be uploaded is not readable")
+    )
+}
+
 extension Problem {
+    /// A file is larger than all files together that can wait for their upload.
+    fileprivate static func stagedFileTooLarge(_ limit: Int64, isInMemory: Bool) -> Problem {
+        let choice = isInMemory ? "Turn off 'isInMemory', or choose" : "Choose"
+        let place = isInMemory ? " in memory" : ""
+        return Problem(
+            .bodyTooLarge,
+            "\(choice) a smaller file: at most \(limit >> 20) MiB can wait\(place)."
+        )
+    }
+
     /// A file is not accepted because too many others wait for their upload.
-    fileprivate static var tooManyStagedFiles: Problem {
+    fileprivate static func tooManyStagedFiles(_ limit: Int64) -> Problem {
         Problem(
             .storageFull,
             """
             Connect to the network, or discard uploads: at most \(ClientLimits.stagedFiles) files \
-            of \(ClientLimits.stagedBytes >> 20) MiB together can wait.
+            of \(limit >> 20) MiB together can wait.
             """
         )
     }

@@ -260,13 +260,27 @@ extension Authority {
     public func recover(
         report: @Sendable (Problem) -> Void = { _ in }
     ) async throws(Problem) -> Int {
+        try await recover(report: report) { _ in true }
+    }
+
+    /// Ends the stored running calls that are lost, see ``recover(report:)``.
+    ///
+    /// - Parameters:
+    ///   - report: Receives the problem of each call that cannot be ended.
+    ///   - isLost: Returns whether no process runs a call or knows its end.
+    /// - Returns: The number of ended calls.
+    /// - Throws: The failure to list the calls.
+    func recover(
+        report: @Sendable (Problem) -> Void,
+        where isLost: @Sendable (OperationRow) -> Bool
+    ) async throws(Problem) -> Int {
         var count = 0
         var position: OperationPosition?
         while true {
             let rows = try await read { [position] storage throws(StorageError) in
                 try await storage.runningOperations(after: position, limit: Self.recoveryPage)
             }
-            for row in rows {
+            for row in rows where isLost(row) {
                 do throws(Problem) {
                     if try await recover(row) { count += 1 }
                 } catch {

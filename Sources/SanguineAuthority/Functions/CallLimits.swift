@@ -3,12 +3,16 @@ public enum CallLimits {
     /// The number of ended calls that wait for a failing storage to accept their end: 1,000.
     ///
     /// Further calls are left to the expiry of their holds, which charges by the parts that were
-    /// stored last.
+    /// stored last. Free calls are ended as interrupted after ``leftCallsWait``.
     public static let unsettled = 1_000
     /// The maximum total size in bytes of the changes that these calls store: 32 MiB.
     public static let unsettledBytes = 32 << 20
     /// The longest time that such a call waits for the storage, if it has a hold: a day.
     public static let unsettledTime = Duration.seconds(86_400)
+    /// The time after which free calls that had no room are looked for and ended: a minute.
+    ///
+    /// If the storage still fails then, they are looked for again after this time.
+    public static let leftCallsWait = Duration.seconds(60)
     /// The number of refused leaders after which a call that waits for a shared run leads its own
     /// run: 8.
     public static let refusedLeaders = 8

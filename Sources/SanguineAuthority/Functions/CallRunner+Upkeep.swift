@@ -49,20 +49,46 @@ extension CallRunner {
         }
     }
 
-    /// Ends expired holds.
+    /// Ends expired holds, and free calls whose end could not be stored or kept.
     ///
     /// The hold of a call that runs in this process expires by a monotonic clock; that of an ended
     /// call stays open until the call is settled.
     ///
-    /// - Returns: The number of holds that were ended.
+    /// - Returns: The number of holds and calls that were ended.
     /// - Throws: The first failure, after all holds were tried.
     @discardableResult
     package func expireHolds(limit: Int = 1_000) async throws(Problem) -> Int {
         // The spared holds do not count towards the limit.
         let spared = services.calls.count + services.unsettled.count
-        return try await services.authority.expireHolds(limit: limit + spared) { [services] hold in
+        var (ended, failure) = (0, Problem?.none)
+        do throws(Problem) { ended = try await endLeftCalls() } catch { failure = error }
+        ended += try await services.authority.expireHolds(limit: limit + spared) {
+            [services] hold in
             services.unsettled.contains(hold: hold.id)
                 || services.calls.isRunning(hold, at: services.uptime())
+        }
+        if let failure { throw failure }
+        return ended
+    }
+
+    /// Ends the free calls for whose end there was no room, as those of a crashed process.
+    private func endLeftCalls() async throws(Problem) -> Int {
+        guard let left = services.unsettled.takeLeft(at: services.uptime()) else { return 0 }
+        let again: @Sendable () -> Void = { [services] in
+            services.unsettled.leave(acceptedUntil: left.acceptedUntil, at: services.uptime())
+        }
+        do throws(Problem) {
+            return try await services.authority.recover(report: { _ in again() }) {
+                [services] row in
+                let position = OperationPosition(account: row.account, key: row.key)
+                // Later calls may have been accepted just now, and not run yet.
+                return row.state == .running(hold: nil) && row.at <= left.acceptedUntil
+                    && services.calls.call(position) == nil
+                    && !services.unsettled.contains(position)
+            }
+        } catch {
+            again()
+            throw error
         }
     }
 

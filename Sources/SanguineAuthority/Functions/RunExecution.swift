@@ -313,8 +313,10 @@ extension RunServices {
         calls.keep(settlement.call, settlement.fingerprint)
     }
 
-    /// Removes a call that cannot be settled; the expiry of its hold ends it.
+    /// Removes a call that cannot be settled; the expiry of its hold ends it, or the search for
+    /// free calls that had no room.
     func leaveToExpiry(_ call: AcceptedCall) {
+        if call.hold == nil { unsettled.leave(acceptedUntil: authority.clock.now(), at: uptime()) }
         calls.release(call.position, of: call.operation)
         reports.left(call)
     }

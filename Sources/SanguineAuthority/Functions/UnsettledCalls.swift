@@ -10,7 +10,8 @@ import Synchronization
 /// Invariants:
 /// 1. There are at most ``CallLimits/unsettled`` calls, which take at most
 ///    ``CallLimits/unsettledBytes``. Further calls are left to their holds' expiry, like those of a
-///    crashed process.
+///    crashed process. Free ones have no hold: only the time of the last one is kept, and
+///    ``CallRunner/expireHolds(limit:)`` finds them in the storage.
 /// 2. No call with a hold stays longer than ``CallLimits/unsettledTime``; then it is left to its
 ///    hold's expiry as well. A free call stays, because nothing else would end it before a restart.
 ///
@@ -26,6 +27,15 @@ final class UnsettledCalls: Sendable {
         /// The entries by the calls' ids, in the order in which the calls ended.
         var entries: OrderedDictionary<Identifier, Entry> = [:]
         var bytes = 0
+        var left: LeftCalls?
+    }
+
+    /// The free calls for which there was no room.
+    struct LeftCalls: Hashable, Sendable {
+        /// The time until which they were accepted.
+        let acceptedUntil: Timestamp
+        /// The time, on the monotonic clock, when they are looked for.
+        let due: Duration
     }
 
     private let state = Mutex(State())
@@ -72,6 +82,25 @@ final class UnsettledCalls: Sendable {
             let old = state.entries.updateValue(entry, forKey: settlement.call.operation)
             state.bytes += settlement.bytes - (old?.settlement.bytes ?? 0)
             return true
+        }
+    }
+
+    /// Remembers that a free call had no room.
+    func leave(acceptedUntil moment: Timestamp, at now: Duration) {
+        state.withLock { state in
+            let last = max(moment, state.left?.acceptedUntil ?? moment)
+            state.left = LeftCalls(acceptedUntil: last, due: now + CallLimits.leftCallsWait)
+        }
+    }
+
+    /// Returns the free calls to look for, once.
+    ///
+    /// If some of them cannot be ended, the caller passes them to ``leave(acceptedUntil:at:)``.
+    func takeLeft(at now: Duration) -> LeftCalls? {
+        state.withLock { state in
+            guard let left = state.left, left.due <= now else { return nil }
+            state.left = nil
+            return left
         }
     }
 

@@ -5,8 +5,8 @@ import SanguineModel
 ///
 /// The function is called for the account and at its own price, under a key that derives from the
 /// thread: a thread causes at most one charge, with the labels of the call that was answered. If it
-/// fails, or the server stops, the next answers of the thread try again. The call of the answer
-/// never waits for it.
+/// fails, or the server stops, later answers of the thread try again, see ``isDue(at:)``. The call
+/// of the answer never waits for it.
 struct TitleMaker: Sendable {
     let runner: CallRunner
     /// The name of the function.
@@ -33,7 +33,7 @@ struct TitleMaker: Sendable {
     func makeTitle(for thread: Identifier) async throws(Problem) {
         let id = RecordID(thread)
         guard let stored = try await authority.thread(id, of: identity.account),
-            stored.title == nil, stored.messages <= Self.messages,
+            stored.title == nil, Self.isDue(at: stored.messages),
             let function = runner.functions().first(where: { $0.name == function })
         else { return }
         let messages = try await ThreadHistory(authority: authority)
@@ -58,9 +58,20 @@ struct TitleMaker: Sendable {
         try await authority.setTitle(title, of: id, identity.account)
     }
 
-    /// Returns the first answered question of a thread.
+    /// Returns whether an answer of a thread tries to make its title.
     ///
-    /// - Parameter messages: The messages, the newest first.
+    /// The first answers do, and then those at 16, 32, 64 messages and so on. So a function that
+    /// fails for long is called 17 times in a thread of 100,000 messages.
+    ///
+    /// - Parameter messages: The number of messages of the thread.
+    /// - Returns: Whether it does.
+    static func isDue(at messages: Int) -> Bool {
+        messages <= Self.messages || messages & (messages - 1) == 0
+    }
+
+    /// Returns the first answered question among the messages.
+    ///
+    /// - Parameter messages: The last messages of a thread, the newest first.
     /// - Returns: The question and its answer, or `nil` if there are none.
     private static func firstPair(
         of messages: [ChatMessage]
@@ -98,7 +109,8 @@ struct TitleMaker: Sendable {
         return title.isEmpty ? nil : title
     }
 
-    /// The number of messages of a thread after which no title is made any more.
+    /// The number of messages of a thread until which each answer tries to make a title, and the
+    /// number of the last messages from which a title is made.
     static let messages = 8
     /// The number of characters of the question and of the answer that the function receives.
     static let characters = 2_000

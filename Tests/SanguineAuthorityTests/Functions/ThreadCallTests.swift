@@ -314,6 +314,32 @@ struct ThreadCallTests {
         #expect(maker.runCount == 0)
     }
 
+    @Test func `a title that failed at the first answers is made at a later one`() async throws {
+        let works = WatchedState(false)
+        let maker = ScriptedFunction("title") { _, _ async throws(Problem) in
+            guard works.value else { throw .upstreamFailed }
+            return .init(output: "Made", charge: 1)
+        }
+        let world = CallWorld(Self.function(), maker)
+        let who = try await world.account()
+        let titles = TitleMaker(
+            runner: world.runner,
+            function: "title",
+            identity: who,
+            address: nil
+        )
+        var runs: [Int] = []
+        for number in 1...8 {
+            _ = await world.answer(who, "k\(number)", ["q": .string("\(number)")], in: Self.thread)
+            if number == 8 { works.withLock { $0 = true } }
+            try? await titles.makeTitle(for: Self.thread)
+            runs.append(maker.runCount)
+        }
+        #expect(runs == [1, 2, 3, 4, 4, 4, 4, 5])
+        #expect(try await title(world, who)?.title == "Made")
+        #expect((1...100_000).count { $0.isMultiple(of: 2) && TitleMaker.isDue(at: $0) } == 17)
+    }
+
     @Test(arguments: [
         ("“Venus”", "Venus"), ("\n ## Venus rising\nmore", "Venus rising"), ("  \n\"\"", nil),
         ("Love\tand\u{0} career", "Love and  career"), ("\u{202E}", nil),

@@ -168,6 +168,65 @@ struct UnsettledCallTests {
         #expect(try await world.balance(who).available == 1_000)
     }
 
+    @Test(arguments: [true, false])
+    func `a free call without room ends like one of a crashed process`(streams: Bool) async throws {
+        let rules = FunctionRules(price: .free, streams: streams, keepsHistory: true)
+        let function = ScriptedFunction("f", rules) {
+            [gate] _, context async throws(Problem) in
+            await context.write("a", 1)
+            try await gate.pass()
+            return .init(output: "made", charge: 0)
+        }
+        let world = CallWorld(function)
+        let who = try await world.account()
+        let thread = Identifier.numbered(7)
+        let call = Task { await world.answer(who, "k", in: thread).problem?.code }
+        try await function.waitForRuns(1)
+        let other = CallSettlement(
+            AcceptedCall(operation: .numbered(8), account: .numbered(9), key: "other"),
+            Fingerprint("other"),
+            .failed(Problem(.upstreamFailed, "No.")),
+            parts: nil,
+            with: [],
+            bytes: CallLimits.unsettledBytes - CallSettlement.overhead
+        )
+        #expect(world.runner.services.unsettled.add(other, at: .zero))
+        world.storage.fail { _, isCommit in isCommit ? .full("no") : nil }
+        gate.open()
+        let code = try await world.delay.advancing { try await call.finished() }
+        #expect(code == .operationInProgress && world.told.value.left == 1)
+        world.storage.fail { _, _ in nil }
+
+        func state() async throws -> ChatMessage.State? {
+            let history = ThreadHistory(authority: world.authority)
+            return try await history.last(1, of: RecordID(thread), who.account).first?.state
+        }
+        #expect(try await state() == .making)
+        world.delay.advance(by: CallLimits.leftCallsWait)
+        #expect(try await world.runner.expireHolds() == 1)
+        #expect(try await state() != .making)
+        world.delay.advance(by: CallLimits.leftCallsWait)
+        #expect(try await world.runner.expireHolds() == 0)
+    }
+
+    @Test func `free calls that had no room are looked for once, and those that run stay`()
+        async throws
+    {
+        let function = function(.free)
+        let world = CallWorld(function)
+        let who = try await world.account()
+        let call = Task { try await world.stream(who, "k").read() }
+        try await function.waitForRuns(1)
+        let unsettled = world.runner.services.unsettled
+        unsettled.leave(acceptedUntil: world.wall.now(), at: .zero)
+        #expect(unsettled.takeLeft(at: .zero) == nil)
+        world.delay.advance(by: CallLimits.leftCallsWait)
+        #expect(try await world.runner.expireHolds() == 0)
+        #expect(unsettled.takeLeft(at: CallLimits.leftCallsWait) == nil)
+        gate.open()
+        #expect(try await call.finished().broken == nil)
+    }
+
     @Test func `the number and the bytes of unsettled calls are limited`() {
         let calls = UnsettledCalls()
         func settlement(_ number: Int, bytes: Int = 0) -> CallSettlement {

@@ -57,6 +57,8 @@ final class MergingNetwork: StreamingTransport {
         /// Whether the answer to the next merge is lost.
         var losesAnswer = false
         var requests: [TransportRequest] = []
+        /// The endpoint whose requests wait, by method and path.
+        var held: String?
         /// Answers of endpoints, by method and path.
         var answers: [String: TransportResponse] = [:]
     }
@@ -77,6 +79,11 @@ final class MergingNetwork: StreamingTransport {
         state.withLock { $0.answers[endpoint] = answer }
     }
 
+    /// Lets requests of an endpoint, given by method and path, wait until ``release()``.
+    func hold(_ endpoint: String) { state.withLock { $0.held = endpoint } }
+
+    func release() { state.withLock { $0.held = nil } }
+
     /// Returns the answer to credentials of the account, which is registered.
     func session(of account: Identifier, merged: MergedGuest? = nil) async throws -> Data {
         let token = await authority.accessToken(for: account)
@@ -91,9 +98,15 @@ final class MergingNetwork: StreamingTransport {
     func send(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportResponse {
+        let endpoint = "\(request.method) \(request.url.path())"
         let (account, scripted) = state.withLock { state in
             state.requests.append(request)
-            return (state.account, state.answers["\(request.method) \(request.url.path())"])
+            return (state.account, state.answers[endpoint])
+        }
+        do {
+            try await state.wait(for: "the release of \(endpoint)") { $0.held != endpoint }
+        } catch {
+            throw .interrupted("\(error)")
         }
         if let scripted { return scripted }
         guard request.url.path() == "/v1/sessions", request.method == "POST", let account else {

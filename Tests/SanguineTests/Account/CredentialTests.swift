@@ -1,4 +1,5 @@
 import Foundation
+import SanguineAuthority
 import SanguineModel
 import SanguineTesting
 import TestSupport
@@ -246,6 +247,61 @@ struct CredentialTests {
         }
         #expect(!client.account.needsSignIn)
         #expect(client.outbox.pending.isEmpty && client.outbox.ofOthers == 0)
+    }
+
+    /// Deletes an account as another device does, or as this one does if the answer is lost.
+    private func delete(_ account: Identifier) async throws {
+        let note = AuditNote(actor: "a", role: "owner", action: "b", account: nil, reason: "c")
+        _ = try await fixture.authority.authority.deleteAccount(account, by: note)
+    }
+
+    @Test func `a guest's deletion whose answer was lost succeeds, and wipes the device`()
+        async throws
+    {
+        let client = try await guest(fixture.device(network: network))
+        defer { client.close() }
+        let account = try #require(client.accountId)
+        try await delete(account)
+        #expect(try await client.deleteAccount().account == account)
+        #expect(client.accountId == nil && client.record(Counter.self, .of("a")) == nil)
+        #expect(client.outbox.pending.isEmpty && client.outbox.ofOthers == 0)
+        #expect(network.requests("/v1/accounts/guest").count == 1)
+    }
+
+    @Test func `a deletion succeeds if another request learns of it first`() async throws {
+        let client = try await guest(fixture.device(network: network))
+        defer { client.close() }
+        let account = try #require(client.accountId)
+        let user = client.users.current
+        try await delete(account)
+        network.hold("DELETE /v1/account")
+        async let status = client.deleteAccount()
+        try await eventually("the deletion is on its way") {
+            !network.requests("/v1/account").filter { $0.method == "DELETE" }.isEmpty
+        }
+        try client.perform(Count(id: .of("b")))
+        try await eventually("the device is wiped") { client.users.current !== user }
+        network.release()
+        #expect(try await status.account == account)
+        #expect(client.accountId == nil && client.record(Counter.self, .of("a")) == nil)
+    }
+
+    @Test func `a guest who was deleted elsewhere is wiped, with what waits, and can begin again`()
+        async throws
+    {
+        let client = try await guest(fixture.device(network: network))
+        defer { client.close() }
+        let account = try #require(client.accountId)
+        try await delete(account)
+        try client.perform(Count(id: .of("b")))
+        try await eventually("the device is wiped") {
+            client.accountId == nil && client.record(Counter.self, .of("b")) == nil
+        }
+        #expect(client.outbox.pending.isEmpty && client.outbox.ofOthers == 0)
+        try client.perform(Count(id: .of("c")))
+        try await client.synchronize()
+        let next = try #require(client.accountId)
+        #expect(next != account && count("c", of: next) == 1 && count("b", of: next) == nil)
     }
 
     @Test func `a deleted account is wiped from the device once the server has it`() async throws {

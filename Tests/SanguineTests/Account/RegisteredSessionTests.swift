@@ -49,10 +49,11 @@ struct RegisteredSessionTests {
         #expect(state.need(at: Self.noon) == .ended)
     }
 
-    @Test func `a guest whose account was deleted begins as another guest`() {
+    @Test func `a guest whose account was deleted is over`() {
         var state = SessionState(restoring: SessionStateTests.session(1))
         _ = state.rejected("access-1", at: SessionStateTests.noon)
-        #expect(state.failed(.accountDeleted, requestNumber: 1) == .goOn(.guest))
+        #expect(state.failed(.accountDeleted, requestNumber: 1) == .accountDeleted)
+        #expect(state.need(at: SessionStateTests.noon) == .ended)
     }
 
     @Test func `a guest who was registered on another device becomes no other guest`() {

@@ -97,6 +97,21 @@ struct ImageModelTests {
         #expect(model.error == nil)
     }
 
+    @Test func `a retry without a view waits for the next appearance`() async throws {
+        let client = try stage.client().client
+        stage.network.script(.status(404))
+        let model = client.images.model(ImageStage.url("a.png"), fitting: size)
+        model.appear()
+        try await eventually("the request has failed") { model.phase == .failed }
+        model.disappear()
+        model.retry()
+        #expect(!model.isVisible && model.phase == .empty && model.error == nil)
+        #expect(client.images.statistics.visibleImages == 0)
+        model.appear()
+        try await eventually("the image is there") { model.phase == .ready }
+        #expect(client.images.statistics.visibleImages > 0)
+    }
+
     @Test func `a visible image survives a memory warning`() async throws {
         let client = try stage.client().client
         let model = client.images.model(ImageStage.url("a.png"), fitting: size)

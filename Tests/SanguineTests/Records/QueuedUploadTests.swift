@@ -292,6 +292,22 @@ struct QueuedUploadTests {
         #expect(stage.staged.count == ClientLimits.stagedFiles)
     }
 
+    @Test func `files that wait in memory are limited to less`() throws {
+        let files = StagedFiles(in: nil)
+        func add(_ number: Int64, bytes: Int64) throws {
+            let id = Identifier(at: Timestamp(millisecondsSince1970: number))
+            try files.add(.data(Data(count: Int(bytes))), as: LocalFile.id(id))
+        }
+        let limit = ClientLimits.stagedBytesInMemory
+        let large = #expect(throws: SanguineError.self) { try add(1, bytes: limit + 1) }
+        #expect(large?.asProblem?.code == .bodyTooLarge)
+        #expect(large?.asProblem?.detail.contains("'isInMemory'") == true && files.isEmpty)
+        try add(2, bytes: limit - 1)
+        let second = #expect(throws: SanguineError.self) { try add(3, bytes: 2) }
+        #expect(second?.asProblem?.code == .storageFull)
+        try add(4, bytes: 1)
+    }
+
     @Test func `a form, and a file that cannot be read, leave nothing`() async throws {
         let client = try stage.client()
         await #expect(throws: SanguineError.self) {

@@ -187,6 +187,32 @@ struct StagedFileLifeTests {
         #expect(client.outbox.pending.map(\.id) == [upload.receipt.id] && stage.staged.count == 1)
     }
 
+    @Test func `a file that cannot be read in the middle of its upload is sent again`()
+        async throws
+    {
+        let isReadable = WatchedState(true)
+        stage.decide { [weak stage] request in
+            guard request.method == "PATCH", isReadable.value, let stage,
+                let name = stage.staged.first
+            else { return .served }
+            isReadable.withLock { $0 = false }
+            // The client reads no further part of a file that seems to have changed.
+            try? FileManager.default.setAttributes(
+                [.modificationDate: Date(timeIntervalSince1970: 1)],
+                ofItemAtPath: stage.folder.url.appending(path: name).path
+            )
+            return .served
+        }
+        let client = try stage.client()
+        let film = Data(SampleFile.mp4.bytes(filler: 5_000_000))
+        let upload = try await client.enqueueUpload(of: .data(film, type: "video/mp4"))
+        let receipt = try client.addPhoto("a", upload.id)
+        let outcome = try await stage.delay.advancing { try await receipt.outcome }
+        #expect(outcome == .applied && !isReadable.value)
+        #expect(stage.photo("a") == client.fileID(of: upload.id))
+        #expect(client.outbox.refused.isEmpty && stage.staged.isEmpty)
+    }
+
     @Test func `a file is not written for a user who has left`() throws {
         let folder = stage.folder.url.appending(path: "gone")
         let files = StagedFiles(in: folder)
