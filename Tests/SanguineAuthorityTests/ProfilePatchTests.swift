@@ -71,7 +71,7 @@ struct ProfilePatchTests {
     }
 
     @Test func `unknown members are ignored`() throws {
-        let patch: JSONValue = ["balance": 1_000, "colour": ["is": ["red"]]]
+        let patch: JSONValue = ["balance": 1_000, "colour": ["is": .array(["red"])]]
         #expect(try ProfilePatch.apply(patch, to: account) == account)
     }
 
