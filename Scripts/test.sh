@@ -11,8 +11,7 @@ cd "$(dirname "$0")/.." || exit
 swift=${SWIFT:-swift} log=.build/test.log
 export SANGUINE_TEST_PATIENCE=${SANGUINE_TEST_PATIENCE:-4}
 mkdir -p .build
-"$swift" test --skip-build "$@" 2>&1 | tee "$log" | awk '
-  /^◇/ { next }
+"$swift" test --skip-build "$@" 2>&1 | tee "$log" | grep -av --line-buffered '^◇' | awk '
   /^✔ Suite/ || /^✔ Test case/ { next }
   /^✔ Test run/ { print; next }
   /^✔ Test/ { if (++passed % 100 == 0) { print passed " tests passed"; fflush() }; next }

@@ -3,14 +3,18 @@ import SanguineAuthority
 import SanguineModel
 
 extension SanguineServer {
-    /// Ends calls that an earlier process left running, and reads the switches.
+    /// Checks the access to collections, ends calls that an earlier process left running, and reads
+    /// the switches.
     ///
     /// Damaged data is served read-only, so its calls stay as they are.
+    ///
+    /// - Throws: ``SettingsError`` of ``checkAccess(_:_:)``; the problem of a failing recovery.
     static func recover(
         _ authority: Authority,
         _ readiness: Readiness,
         _ logger: Logger
     ) async throws {
+        try await checkAccess(authority, logger)
         let ended: Int
         // A failing storage makes the server unready; housekeeping reads the switches again.
         _ = try? await authority.loadSwitches()
@@ -41,7 +45,10 @@ extension SanguineServer {
     ///
     /// - Throws: ``SettingsError`` with all such collections. A failing storage makes the server
     ///   unready instead.
-    static func checkAccess(_ authority: Authority, _ logger: Logger) async throws(SettingsError) {
+    private static func checkAccess(
+        _ authority: Authority,
+        _ logger: Logger
+    ) async throws(SettingsError) {
         let found: [Authority.Misplaced]
         do throws(Problem) {
             found = try await authority.misplacedCollections()

@@ -110,7 +110,6 @@ public struct SanguineServer: Service {
             images: ServerImages(folder: storage.blobs.thumbnailFolder.map { URL(filePath: $0) }),
             delay: delay
         )
-        try await Self.checkAccess(authority, logger)
         try await Self.recover(authority, readiness, logger)
         await IndexBuilder(authority: authority, delay: delay, logger: logger).begin()
         (self.settings, self.functions, self.onListening) = (settings, functions, onListening)
