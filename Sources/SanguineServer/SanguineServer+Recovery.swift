@@ -53,11 +53,7 @@ extension SanguineServer {
         do throws(Problem) {
             found = try await authority.misplacedCollections()
         } catch {
-            logger.error(
-                "The access of collections could not be compared with their records",
-                metadata: ["code": "\(error.code.rawValue)"]
-            )
-            return
+            return  // The storage has logged its failure.
         }
         let refused = found.filter { !$0.hasOthers }
         guard refused.isEmpty else {
