@@ -123,7 +123,7 @@ extension ListQuery where Item: SyncedRecord {
 extension ListQuery {
     /// A list of records with only the selected members, cached separately from the whole records.
     ///
-    /// See ``published(_:size:policy:fileID:line:)``.
+    /// See ``published(_:showsOwn:size:policy:fileID:line:)``.
     ///
     /// - Parameters:
     ///   - listing: The records and their order.
