@@ -212,7 +212,7 @@ struct TimelineTests {
         let first = try await social.page(2, of: "all", for: ana)
         #expect(first.ids == ["p3", "p1"])
         #expect(try await social.page(2, after: first.next, of: "all", for: ana).ids == ["p0"])
-        // Of an account that follows nobody.
+        // The timeline of an account without follows.
         #expect(try await social.page(of: "all", for: social.authors[2]).ids == ["p2"])
         #expect(try await social.page(of: "all").ids == [])
     }

@@ -169,7 +169,7 @@ struct StagedFileLifeTests {
     @Test func `a full disk refuses the file, and leaves nothing of it`() async throws {
         stage.connectivity.disconnect()
         let client = try stage.client()
-        // A file in the place of the folder cannot be written to either.
+        // If a file has the name of the folder, nothing can be written there.
         let obstacle = stage.folder.user.appending(path: OutboxFile.name + "-files")
         try FileManager.default.createDirectory(
             at: stage.folder.user,
