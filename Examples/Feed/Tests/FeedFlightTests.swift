@@ -138,14 +138,7 @@ struct FeedFlightTests {
         async throws
     {
         try await FeedWorld.with { world in
-            let author = try world.client("author")
-            let own = try await world.screen(author)
-            for number in 0..<12 {
-                let photo = Drawing(UInt64(number), width: 40, height: 30).photo
-                try await own.publish("Picture \(number)", photo: photo)
-            }
-            try await author.synchronize()
-            author.close()
+            try await world.publish((0..<12).map { Drawing($0, width: 40, height: 30) })
             let network = GatedNetwork()
             let client = try world.client { $0.transport = network }
             let screen = await FeedScreen(client)

@@ -68,14 +68,7 @@ struct FeedImageTests {
 
     @Test func `a thumbnail comes first, and a late one never replaces the picture`() async throws {
         try await FeedWorld.with { world in
-            let author = try world.client("author")
-            let own = try await world.screen(author)
-            for number in 1...2 {
-                let photo = Drawing(UInt64(number)).photo
-                try await own.publish("Picture \(number)", photo: photo)
-            }
-            try await author.synchronize()
-            author.close()
+            try await world.publish([Drawing(1), Drawing(2)])
             let network = GatedNetwork()
             let client = try world.client { $0.transport = network }
             let screen = await FeedScreen(client)

@@ -95,6 +95,17 @@ struct FeedWorld: Sendable {
 
     // MARK: - Other users
 
+    /// Publishes pictures with another device, so that a reader's device has none of them.
+    func publish(_ drawings: [Drawing]) async throws {
+        let author = try client("author")
+        let own = try await screen(author)
+        for (number, drawing) in drawings.enumerated() {
+            try await own.publish("Picture \(number)", photo: drawing.photo)
+        }
+        try await author.synchronize()
+        author.close()
+    }
+
     /// Creates a user with a profile.
     func visitor(_ name: String, about: String = "") async throws -> Visitor {
         let device = "visitor-\(UUID())"
