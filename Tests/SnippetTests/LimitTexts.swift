@@ -249,6 +249,7 @@ enum LimitTexts {
         ("FeedLimits.jitter", "\(Int(FeedLimits.jitter * 100)) %"),
         ("FeedLimits.lasting", time(FeedLimits.lasting)),
         ("FeedLimits.failuresBeforePolling", count(FeedLimits.failuresBeforePolling)),
+        ("FeedLimits.listGap", time(FeedLimits.listGap)),
         ("FeedLimits.batchedChanges", count(FeedLimits.batchedChanges)),
         ("FeedLimits.waitingChanges", count(FeedLimits.waitingChanges)),
     ]
@@ -284,6 +285,7 @@ enum LimitTexts {
         ("LiveLimits.ticketsPerAccount", count(LiveLimits.ticketsPerAccount)),
         ("LiveLimits.accountsWokenAtOnce", count(LiveLimits.accountsWokenAtOnce)),
         ("LiveLimits.listNotes", time(LiveLimits.listNotes)),
+        ("LiveLimits.rememberedReaders", count(LiveLimits.rememberedReaders)),
         ("LiveLimits.switchesTime", time(LiveLimits.switchesTime)),
     ]
 

@@ -58,7 +58,7 @@ struct FeedTests {
     {
         try await FeedWorld.with { world in
             let (ben, recorded, delay) = (
-                try await world.visitor("Ben"), RecordedNetwork(), ManualClock()
+                try await world.visitor("Ben"), RecordedNetwork.withoutLive, ManualClock()
             )
             let client = try world.slowClient(recorded, delay)
             _ = try await delay.passing(through: recorded) {
@@ -273,7 +273,7 @@ struct FeedTests {
     @Test func `a list younger than 30 s is loaded again only if it is forced`() async throws {
         try await FeedWorld.with { world in
             _ = try await world.crowd(3)
-            let network = RecordedNetwork()
+            let network = RecordedNetwork.withoutLive
             let client = try world.client { $0.transport = network }
             let screen = await FeedScreen(client)
             var requests: [Int] = []

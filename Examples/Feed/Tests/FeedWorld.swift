@@ -273,6 +273,13 @@ func concurrently<Value: Sendable>(
 }
 
 extension RecordedNetwork {
+    /// A network whose live connections never open, so that no note of a change reloads a list.
+    static var withoutLive: RecordedNetwork {
+        let network = RecordedNetwork()
+        network.hold("/v1/live", on: ManualClock())
+        return network
+    }
+
     /// Returns the number of requests for records of a collection.
     func lists(of collection: String) -> Int { count(of: "/v1/collections/\(collection)/records") }
 }

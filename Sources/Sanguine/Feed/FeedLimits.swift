@@ -15,6 +15,11 @@ public enum FeedLimits {
     public static let lasting = Duration.seconds(10)
     /// The number of consecutive failures after which the feed is also polled: 3.
     public static let failuresBeforePolling = 3
+    /// The time for which a shown list may wait for its first connection without being refreshed
+    /// when it opens: 5 seconds.
+    ///
+    /// The server announces the changes of the ten seconds before a connection.
+    public static let listGap = Duration.seconds(5)
     /// The number of changes that are delivered at once: 256.
     ///
     /// An operation's changes are never split, so there may be a few more.

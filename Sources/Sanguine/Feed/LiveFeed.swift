@@ -54,6 +54,8 @@ final class LiveFeed: Sendable {
         var lists: Set<String> = []
         /// Those for which a connection was opened, so that a gap in it may hide changes.
         var openedLists: Set<String> = []
+        /// The others that are shown, and since when they wait for a connection.
+        var waitingLists: [String: Duration] = [:]
         /// Actions that the handlers have not received yet, and whether a thread is delivering
         /// them.
         var undelivered: [FeedConnectionState.Action] = []
@@ -108,14 +110,22 @@ final class LiveFeed: Sendable {
     ///
     /// Those that are no longer shown leave with the next connection.
     func followLists() {
-        let shown = shownLists
+        let shown = findLists()
         guard !guarded.withLock({ $0.lists.isSuperset(of: shown) }) else { return }
         apply { $0.restart() }
     }
 
-    /// The collections to follow, at most ``WireLimits/followedLists``.
-    private var shownLists: Set<String> {
-        Set((handlers.lists?.shown() ?? []).sorted().prefix(WireLimits.followedLists))
+    /// Returns the collections to follow, at most ``WireLimits/followedLists``.
+    private func findLists() -> Set<String> {
+        let shown = Set((handlers.lists?.shown() ?? []).sorted().prefix(WireLimits.followedLists))
+        let now = uptime()
+        guarded.withLock { guarded in
+            let new = shown.subtracting(guarded.openedLists).map { name in
+                (name, guarded.waitingLists[name] ?? now)
+            }
+            guarded.waitingLists = Dictionary(uniqueKeysWithValues: new)
+        }
+        return shown
     }
 
     /// Ends the connection, after which nothing is delivered.
@@ -232,12 +242,12 @@ final class LiveFeed: Sendable {
     private func follow(
         _ number: UInt64
     ) async throws(SanguineError) -> FeedConnectionState.Ending {
+        let lists = findLists()
         guard let place = handlers.position() else { return .noPosition }
         var query = [URLQueryItem(name: "since", value: "\(place)")]
         if let config = handlers.config {
             query.append(URLQueryItem(name: "config", value: "\(config())"))
         }
-        let lists = shownLists
         guarded.withLock { $0.lists = lists }
         if !lists.isEmpty {
             query.append(URLQueryItem(name: "lists", value: lists.sorted().joined(separator: ",")))
@@ -254,8 +264,9 @@ final class LiveFeed: Sendable {
         let now = uptime()
         apply { $0.opened(number, at: now) }
         let missed = guarded.withLock { guarded in
-            defer { guarded.openedLists = lists }
-            return guarded.openedLists.intersection(lists)
+            let late = guarded.waitingLists.filter { now - $0.value > FeedLimits.listGap }.keys
+            defer { (guarded.openedLists, guarded.waitingLists) = (lists, [:]) }
+            return guarded.openedLists.union(late).intersection(lists)
         }
         if !missed.isEmpty { handlers.lists?.changed(missed) }
         var parser = EventStreamParser(limit: FeedLimits.eventBytes)

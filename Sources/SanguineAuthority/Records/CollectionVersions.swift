@@ -18,6 +18,8 @@ struct CollectionVersions: Sendable {
     /// The last commit whose changes are not known exactly.
     private var unknown: UInt64 = 0
     private var collections: [String: UInt64] = [:]
+    /// The last commits that readers were told of.
+    private var announced: [String: UInt64] = [:]
     // Accounts that have written, the later ones in `recent`.
     private var recent: [Identifier: UInt64] = [:]
     private var earlier: [Identifier: UInt64] = [:]
@@ -29,6 +31,11 @@ struct CollectionVersions: Sendable {
         last += 1
         for name in changed { collections[name] = last }
         for account in accounts { know(account, last) }
+    }
+
+    /// Records that readers are told of all commits of the collections so far, before they are.
+    mutating func announce(_ changed: some Sequence<String>) {
+        for name in changed { announced[name] = collections[name] }
     }
 
     /// Records that anything may have changed.
@@ -43,9 +50,10 @@ struct CollectionVersions: Sendable {
     }
 
     /// Whether a read of a collection as of a number contains everything that was acknowledged to
-    /// the account.
+    /// the account or announced to readers.
     func isEnough(_ asOf: UInt64, _ collection: String, for account: Identifier) -> Bool {
-        asOf >= min(version(of: collection), max(unknown, written(by: account)))
+        let known = max(written(by: account), announced[collection] ?? 0)
+        return asOf >= min(version(of: collection), max(unknown, known))
     }
 
     private func version(of collection: String) -> UInt64 {

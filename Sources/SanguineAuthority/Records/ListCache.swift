@@ -31,6 +31,12 @@ final class ListCache: Sendable {
         guarded.withLock { $0.state.versions.committed(collections, by: accounts) }
     }
 
+    /// Records that readers are told of all commits of the collections so far, before they are.
+    func announce(_ collections: some Collection<String>) {
+        guard !collections.isEmpty else { return }
+        guarded.withLock { $0.state.versions.announce(collections) }
+    }
+
     /// Records a commit with an unknown outcome.
     func anythingChanged() { guarded.withLock { $0.state.versions.anythingChanged() } }
 
@@ -46,9 +52,6 @@ final class ListCache: Sendable {
         let (page, reading) = guarded.withLock { guarded -> (SharedPage?, Reading?) in
             switch guarded.state.ask(key, for: account, at: now) {
             case .serve(let page): return (page, nil)
-            case .serveAndRead(let page, let flight):
-                _ = start(flight, of: key, &guarded, read)
-                return (page, nil)
             case .join(let flight): return (nil, guarded.readings[flight])
             case .read(let flight): return (nil, start(flight, of: key, &guarded, read))
             }
@@ -83,7 +86,7 @@ extension Authority {
     package struct ListCacheCounts: Hashable, Sendable {
         /// Pages served from memory.
         package let hits: UInt64
-        /// Pages served from memory while they were read again.
+        /// Pages served from memory that missed a commit while they were being read again.
         package let stale: UInt64
         /// Reads of the storage.
         package let misses: UInt64
@@ -91,6 +94,13 @@ extension Authority {
         package let shared: UInt64
         /// The size of the pages in memory, in bytes.
         package let bytes: Int
+    }
+
+    /// Records that readers are told now that lists of the collections have changed.
+    ///
+    /// From then on, every reader gets pages with all commits so far.
+    package func announceLists(of collections: some Collection<String>) {
+        lists.announce(collections)
     }
 
     /// The counts of the lists that many accounts read.

@@ -64,8 +64,9 @@ struct SharedPageKey: Hashable, Sendable {
 
 /// Decides which reads of lists are answered from memory, and which of them share a read.
 ///
-/// A page that misses a commit is served for a short time while it is read again, but never to an
-/// account to which the commit was acknowledged. See ``CollectionVersions``.
+/// A reader after a commit waits for a read that contains it. Only while an earlier read is still in
+/// progress, a page that misses the commit is served for a short time, but never to an account to
+/// which the commit was acknowledged, and not after it was announced. See ``CollectionVersions``.
 ///
 /// Invariants:
 /// 1. `bytes` is the size of all pages with their keys, and at most ``limit``.
@@ -84,6 +85,11 @@ struct ListCacheState: Sendable {
         /// The number of the last use.
         var use: UInt64
         let size: Int
+
+        /// Whether the page may be served although it misses a commit.
+        func isRecent(at now: Timestamp) -> Bool {
+            readAt <= now && now - readAt < .seconds(ListCacheState.staleSeconds)
+        }
     }
 
     /// A read in progress.
@@ -96,8 +102,6 @@ struct ListCacheState: Sendable {
     enum Step: Sendable {
         /// Serve the page.
         case serve(SharedPage)
-        /// Serve the page, and start the read.
-        case serveAndRead(SharedPage, Flight)
         /// Wait for the read in progress.
         case join(Flight)
         /// Start the read, and wait for it.
@@ -108,7 +112,7 @@ struct ListCacheState: Sendable {
     struct Counts: Hashable, Sendable {
         /// Reads that were answered with a current page.
         var hits: UInt64 = 0
-        /// Reads that were answered with a page that is being read again.
+        /// Reads that were answered with a page that missed a commit.
         var stale: UInt64 = 0
         /// Reads of the storage.
         var misses: UInt64 = 0
@@ -137,21 +141,21 @@ struct ListCacheState: Sendable {
         at now: Timestamp
     ) -> Step {
         let collection = key.query.collection
-        if let held = pages[key] {
-            if versions.isCurrent(held.asOf, collection) {
-                use(key)
-                counts.hits += 1
-                return .serve(held.page)
-            }
-            let isRecent = held.readAt <= now && now - held.readAt < .seconds(Self.staleSeconds)
-            if isRecent, versions.isEnough(held.asOf, collection, for: account) {
-                use(key)
-                counts.stale += 1
-                guard flights[key] == nil else { return .serve(held.page) }
-                return .serveAndRead(held.page, begin(key))
-            }
+        let (held, flight) = (pages[key], flights[key])
+        if let held, versions.isCurrent(held.asOf, collection) {
+            use(key)
+            counts.hits += 1
+            return .serve(held.page)
         }
-        if let flight = flights[key], versions.isEnough(flight.asOf, collection, for: account) {
+        guard let flight else { return .read(begin(key)) }
+        if let held, !versions.isCurrent(flight.asOf, collection), held.isRecent(at: now),
+            versions.isEnough(held.asOf, collection, for: account)
+        {
+            use(key)
+            counts.stale += 1
+            return .serve(held.page)
+        }
+        if versions.isEnough(flight.asOf, collection, for: account) {
             counts.shared += 1
             return .join(flight)
         }

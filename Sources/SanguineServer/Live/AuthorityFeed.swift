@@ -26,4 +26,6 @@ struct AuthorityFeed: FeedReading {
         let horizon = answer.hasMore ? answer.horizon ?? position.horizon : answer.horizon
         return FeedPart(answer: answer, horizon: horizon, config: config)
     }
+
+    func announceLists(of collections: [String]) { authority.announceLists(of: collections) }
 }

@@ -26,6 +26,11 @@ protocol FeedReading: Sendable {
         after position: FeedPosition,
         limit: Int
     ) async throws(Problem) -> FeedPart
+
+    /// Prepares for readers that are told now that lists of the collections have changed.
+    ///
+    /// They ask for the lists at once, and must get all changes so far.
+    func announceLists(of collections: [String])
 }
 
 /// A part of a feed.

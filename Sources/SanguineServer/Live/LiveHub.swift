@@ -45,7 +45,20 @@ final class LiveHub: Sendable {
         var checks = 0
         /// The lists that have changed, with the number of checks before.
         var changedLists: [String: Int] = [:]
+        /// Those with recent changes of records that name the account as a reader.
+        var readerLists: [Identifier: [String: Int]] = [:]
         var isStopped = false
+
+        /// Removes what no connection that is opened now can have missed, and everything beyond
+        /// the limit.
+        mutating func forgetReaderLists() {
+            if readerLists.count > LiveLimits.rememberedReaders { return readerLists = [:] }
+            let oldest = checks - LiveLimits.listNotes.secondsRoundedUp
+            for (account, lists) in readerLists {
+                let kept = lists.filter { $0.value >= oldest }
+                readerLists[account] = kept.isEmpty ? nil : kept
+            }
+        }
     }
 
     private let guarded = Mutex(Guarded())
@@ -120,7 +133,8 @@ final class LiveHub: Sendable {
             account: account,
             position: position,
             lists: lists,
-            listsSeen: checks,
+            // The reader may have read a list before it asked for this connection.
+            listsSeen: checks - LiveLimits.listNotes.secondsRoundedUp,
             channel: channel,
             uptime: uptime
         ) { [self] in
@@ -131,10 +145,17 @@ final class LiveHub: Sendable {
         return LiveStream(
             connection: connection,
             channel: channel,
-            // A check or the shutdown between admission and now may have missed this connection.
-            entered: { [self] in endIfOver($0, at: clock.now()) },
+            entered: { [self] in catchUp($0, of: id) },
             wrote: { [events] in events.increment(by: $0) }
         )
+    }
+
+    /// Handles what a connection has missed until it was entered.
+    private func catchUp(_ connection: LiveConnection, of account: Identifier) {
+        // A check or the shutdown since the admission.
+        endIfOver(connection, at: clock.now())
+        let lists = guarded.withLock { $0.readerLists[account] ?? [:] }
+        for name in lists.keys { connection.listChanged(name) }
     }
 
     private func endIfOver(_ connection: LiveConnection, at moment: Timestamp) {
@@ -170,6 +191,9 @@ final class LiveHub: Sendable {
         let woken = guarded.withLock { guarded -> [(LiveAccount, String)] in
             for name in changed.collections where changed.readers[name] == nil {
                 guarded.changedLists[name] = guarded.checks
+            }
+            for (name, accounts) in changed.readers {
+                for id in accounts { guarded.readerLists[id, default: [:]][name] = guarded.checks }
             }
             return changed.readers.flatMap { name, accounts in
                 accounts.compactMap { id in guarded.accounts[id].map { ($0.account, name) } }
@@ -222,11 +246,13 @@ final class LiveHub: Sendable {
         wakeShare()
         let (accounts, isStopped, check, changed) = guarded.withLock { guarded in
             guarded.checks += 1
+            guarded.forgetReaderLists()
             return (
                 guarded.accounts.values.map(\.account), guarded.isStopped, guarded.checks,
                 guarded.changedLists
             )
         }
+        feed.announceLists(of: changed.filter { $0.value == check - 1 }.map(\.key))
         let shares = shares(of: permits.count)
         let (now, moment) = (uptime(), clock.now())
         let timeout = isStopped ? LiveLimits.writeAtShutdown : limits.writeTimeout

@@ -39,6 +39,12 @@ public enum LiveLimits {
     /// It is a second for each ``accountsWokenAtOnce`` connections, so that the requests that
     /// follow a change are spread.
     public static let listNotes = Duration.seconds(10)
+    /// The number of accounts for which changed lists of records that name them as readers are
+    /// remembered, for the connections that they open within ``listNotes``: 10,000.
+    ///
+    /// Beyond it all are forgotten, once a second; a reader whose connection is opened later sees
+    /// the change with its next refresh.
+    public static let rememberedReaders = 10_000
     /// The time in which a change of the switches wakes all live connections: 10 seconds.
     public static let switchesTime = Duration.seconds(10)
 }

@@ -114,7 +114,10 @@ public final class InMemoryAuthority: StreamingTransport {
         user = state.withLock { $0.newIdentifier(at: clock.now()) }
         must { try memory.addAccount(user) }
         memory.authority.onHead { [weak self] account, _ in self?.notifyReaders(of: account) }
-        memory.authority.onLists { [weak self] in self?.notifyReaders(ofLists: $0) }
+        memory.authority.onLists { [weak self, authority = memory.authority] changed in
+            authority.announceLists(of: changed.collections)
+            self?.notifyReaders(ofLists: changed)
+        }
         memory.authority.switches.onChange { [weak self] in self?.notifyReadersOfSwitches() }
     }
 

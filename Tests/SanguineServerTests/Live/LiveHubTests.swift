@@ -193,6 +193,31 @@ struct LiveHubTests {
         for task in [shown, other] { try await task.finished() }
         #expect(text.text.split(separator: "event: list").count == 2)
         #expect(!silent.text.contains("posts"))
+        #expect(feed.announced == ["posts", "likes"])
+    }
+
+    @Test func `a connection announces the changes of the ten seconds before it was opened`()
+        async throws
+    {
+        let hub = hub()
+        let reader = Identifier.new()
+        hub.listsChanged(ChangedLists(collections: ["likes"]))
+        hub.checkTime()
+        hub.listsChanged(ChangedLists(collections: ["posts"]))
+        hub.listsChanged(
+            ChangedLists(collections: ["messages"], readers: ["messages": [reader]])
+        )
+        for _ in 0..<10 { hub.checkTime() }
+        let lists: Set = ["likes", "messages", "posts"]
+        let (shown, text) = run(try admit(to: hub, account: reader, following: lists))
+        let (other, silent) = run(try admit(to: hub, following: lists))
+        try await text.wait(for: "{\"collection\":\"messages\"}")
+        hub.checkTime()
+        for text in [text, silent] { try await text.wait(for: "{\"collection\":\"posts\"}") }
+        hub.stop()
+        for task in [shown, other] { try await task.finished() }
+        #expect(!text.text.contains("likes"))
+        #expect(silent.text.split(separator: "event: list").count == 2)
     }
 
     @Test func `a record that names its readers is announced to them at once, and to no one else`()

@@ -18,12 +18,20 @@ final class ScriptedFeed: FeedReading {
         var reads = 0
         var holding: Moment?
         var failure: Problem?
+        var announced: [String] = []
     }
 
     private let state = WatchedState(State())
 
     /// The number of reads.
     var reads: Int { state.withLock { $0.reads } }
+
+    /// The collections whose changed lists readers were told of, in order.
+    var announced: [String] { state.withLock { $0.announced } }
+
+    func announceLists(of collections: [String]) {
+        state.withLock { $0.announced += collections.sorted() }
+    }
 
     /// Changes the given number of records in one operation and returns the new head.
     @discardableResult

@@ -102,6 +102,25 @@ struct LiveFeedTests {
         feed.close()
     }
 
+    @Test(arguments: [true, false])
+    func `a list that waited long for its first connection is refreshed when it opens`(
+        isLong: Bool
+    ) async throws {
+        let feed = feed()
+        seen.position = nil
+        seen.lists = ["posts"]
+        feed.start()
+        try await delay.waitForSleepers(1)
+        delay.advance(by: FeedLimits.listGap + (isLong ? .seconds(1) : .zero))
+        seen.position = 7
+        feed.pulled()
+        let stream = try await network.open()
+        stream.receive(Data(change(8, head: 8).utf8))
+        try await seen.wait(for: "batch 7-8")
+        #expect(seen.notes.contains(#"changed ["posts"]"#) == isLong)
+        feed.close()
+    }
+
     @Test func `a connection that ends is reopened after the last batch`() async throws {
         let feed = feed()
         feed.start()
