@@ -64,9 +64,9 @@ struct SharedPageKey: Hashable, Sendable {
 
 /// Decides which reads of lists are answered from memory, and which of them share a read.
 ///
-/// A reader after a commit waits for a read that contains it. Only while an earlier read is still in
-/// progress, a page that misses the commit is served for a short time, but never to an account to
-/// which the commit was acknowledged, and not after it was announced. See ``CollectionVersions``.
+/// A reader after a commit waits for a read that contains it. A page that misses the commit is
+/// served only while an earlier read is in progress, for a short time, never to an account to which
+/// the commit was acknowledged, and not after it was announced. See ``CollectionVersions``.
 ///
 /// Invariants:
 /// 1. `bytes` is the size of all pages with their keys, and at most ``limit``.

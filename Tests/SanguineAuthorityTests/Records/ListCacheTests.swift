@@ -85,9 +85,7 @@ struct ListCacheStateTests {
         return cache
     }
 
-    @Test func `a reader other than the writer gets the old page while an earlier read is in progress`()
-        throws
-    {
+    @Test func `another reader gets the old page while an earlier read is in progress`() throws {
         let cache = try busy()
         #expect(cache.ask(key(), for: ben, at: start) == "serve old")
         #expect(cache.ask(key(), for: ana, at: start) == "read 3")
