@@ -19,6 +19,8 @@ final class WriteBackpressure: ChannelOutboundHandler, RemovableChannelHandler {
     /// The time at which the last piece was sent, or the first pending piece was written.
     private var lastProgress = NIODeadline.uptimeNanoseconds(0)
     private var timer: Scheduled<Void>?
+    /// Whether the end of the connection's task leaves the connection open.
+    private var ignoresClose = false
 
     /// Creates a handler.
     ///
@@ -36,6 +38,24 @@ final class WriteBackpressure: ChannelOutboundHandler, RemovableChannelHandler {
         promise: EventLoopPromise<Void>?
     ) {
         watch(data, context, promise)
+    }
+
+    /// Leaves the connection open when its task ends, because other tasks write the response.
+    func ignoreClose() { ignoresClose = true }
+
+    /// Lets the next close through.
+    func obeyClose() { ignoresClose = false }
+
+    func close(
+        context: ChannelHandlerContext,
+        mode: CloseMode,
+        promise: EventLoopPromise<Void>?
+    ) {
+        guard !ignoresClose else {
+            promise?.succeed()
+            return
+        }
+        context.close(mode: mode, promise: promise)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {

@@ -36,18 +36,18 @@ struct LiveRoutes: Sendable {
             .accelBuffering: "no",
         ]
         guard request.method != .head else { return Response(status: .ok, headers: headers) }
-        let stream = try hub.admit(
+        let connection = try hub.admit(
             pass,
             at: position,
             following: lists,
-            on: context.channel,
+            writing: DetachedResponse(channel: context.channel),
             from: context.address
         )
-        return Response(
-            status: .ok,
-            headers: headers,
-            body: ResponseBody { writer in try await stream.write(to: &writer) }
-        )
+        let body = ResponseBody { [hub] _ in
+            try await hub.start(connection)
+            throw DetachedResponse.Detached()
+        }
+        return Response(status: .ok, headers: headers, body: body)
     }
 
     private func redeem(

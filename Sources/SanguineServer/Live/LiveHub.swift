@@ -110,9 +110,9 @@ final class LiveHub: Sendable {
         _ pass: AccessPass,
         at position: FeedPosition,
         following lists: Set<String> = [],
-        on channel: any Channel,
+        writing output: any LiveOutput,
         from address: String
-    ) throws(Problem) -> LiveStream {
+    ) throws(Problem) -> LiveConnection {
         let id = pass.identity.account
         let place: SharedPool.Permit
         do throws(SharedPool.Refusal) {
@@ -135,27 +135,31 @@ final class LiveHub: Sendable {
             lists: lists,
             // The reader may have read a list before it asked for this connection.
             listsSeen: checks - LiveLimits.listNotes.secondsRoundedUp,
-            channel: channel,
-            uptime: uptime
-        ) { [self] in
-            release(id)
-            place.release()
-        }
-        gauge.increment()
-        return LiveStream(
-            connection: connection,
-            channel: channel,
-            entered: { [self] in catchUp($0, of: id) },
-            wrote: { [events] in events.increment(by: $0) }
+            output: output,
+            uptime: uptime,
+            wrote: { [events] in events.increment(by: $0) },
+            release: { [self] in
+                release(id)
+                place.release()
+            }
         )
+        gauge.increment()
+        return connection
     }
 
-    /// Handles what a connection has missed until it was entered.
-    private func catchUp(_ connection: LiveConnection, of account: Identifier) {
-        // A check or the shutdown since the admission.
+    /// Begins to write the events of an admitted connection.
+    ///
+    /// - Throws: An error if the client has closed the connection.
+    func start(_ connection: LiveConnection) async throws {
+        let account = connection.account
+        try await connection.open()
+        // Before the first read, so that later commits wake the connection.
+        account.enter(connection)
+        // A check or the shutdown since the admission has missed it.
         endIfOver(connection, at: clock.now())
-        let lists = guarded.withLock { $0.readerLists[account] ?? [:] }
+        let lists = guarded.withLock { $0.readerLists[account.id] ?? [:] }
         for name in lists.keys { connection.listChanged(name) }
+        connection.start()
     }
 
     private func endIfOver(_ connection: LiveConnection, at moment: Timestamp) {

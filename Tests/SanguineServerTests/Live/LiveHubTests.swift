@@ -1,7 +1,4 @@
-import HTTPTypes
-import Hummingbird
 import NIOCore
-import NIOEmbedded
 import SanguineAuthority
 import SanguineModel
 import SanguineTesting
@@ -53,25 +50,34 @@ struct LiveHubTests {
         session: Identifier = Identifier.new(),
         after number: Int64 = 0,
         following lists: Set<String> = []
-    ) throws -> LiveStream {
+    ) throws -> Admitted {
         let identity = Identity(account: account ?? self.account, session: session)
         let pass = AccessPass(identity: identity, expiresAt: wall.now() + .seconds(900))
         let position = FeedPosition(number: number)
-        return try hub.admit(
+        let text = WrittenText()
+        let connection = try hub.admit(
             pass,
             at: position,
             following: lists,
-            on: NIOAsyncTestingChannel(),
+            writing: text,
             from: identity.account.description
         )
+        return Admitted(hub: hub, connection: connection, text: text)
     }
 
-    /// Records the output of a stream in a task that ends with the stream.
-    private func run(_ stream: LiveStream) -> (Task<Void, any Error>, WrittenText) {
-        let text = WrittenText()
+    /// An admitted connection and its output.
+    private struct Admitted {
+        let hub: LiveHub
+        let connection: LiveConnection
+        let text: WrittenText
+    }
+
+    /// Starts a connection; the task ends when the connection is closed.
+    private func run(_ admitted: Admitted) -> (Task<Void, any Error>, WrittenText) {
+        let (hub, connection, text) = (admitted.hub, admitted.connection, admitted.text)
         let task = Task {
-            var writer: any ResponseBodyWriter = text.writer
-            try await stream.write(to: &writer)
+            try await hub.start(connection)
+            try await text.waitForClose()
         }
         return (task, text)
     }
@@ -360,41 +366,75 @@ struct LiveHubTests {
         #expect(text.isFinished)
     }
 
-    @Test func `a cancelled task ends its connection and its count`() async throws {
+    @Test func `a connection that the client closes ends, and is no longer counted`() async throws {
         let hub = hub()
         do {
             let (task, text) = run(try admit(to: hub))
             try await text.wait(for: "retry")
-            task.cancel()
-            await #expect(throws: CancellationError.self) { try await task.finished() }
+            text.leave()
+            try await task.finished()
+            #expect(!text.isFinished)
+        }
+        try await eventually("no connection is counted") { hub.count == 0 }
+    }
+
+    @Test func `a failed write ends the connection`() async throws {
+        let hub = hub()
+        do {
+            let (task, text) = run(try admit(to: hub))
+            try await text.wait(for: "retry")
+            text.fail()
+            hub.committed(account, head: feed.commit())
+            try await task.finished()
+            #expect(!text.isFinished && text.numbers.isEmpty)
         }
         try await eventually("no connection is counted") { hub.count == 0 }
     }
 }
 
 /// The output of a live connection.
-private final class WrittenText: Sendable {
+private final class WrittenText: LiveOutput {
     private struct State {
         var text = ""
         var isFinished = false
+        var isClosed = false
+        var fails = false
+        var left: (@Sendable () -> Void)?
     }
 
-    struct Writer: ResponseBodyWriter {
-        let text: WrittenText
-
-        mutating func write(_ buffer: ByteBuffer) async throws {
-            let part = String(buffer: buffer)
-            text.state.withLock { $0.text += part }
-        }
-
-        consuming func finish(_ trailingHeaders: HTTPFields?) async throws {
-            text.state.withLock { $0.isFinished = true }
-        }
-    }
+    private struct Failure: Error {}
 
     private let state = WatchedState(State())
 
-    var writer: Writer { Writer(text: self) }
+    var executor: (any TaskExecutor)? { nil }
+
+    func open(closed: @escaping @Sendable () -> Void) async throws {
+        state.withLock { $0.left = closed }
+    }
+
+    func write(_ part: ByteBuffer) async throws {
+        let part = String(buffer: part)
+        try state.withLock { state in
+            guard !state.fails else { throw Failure() }
+            state.text += part
+        }
+    }
+
+    func finish() async throws { state.withLock { $0.isFinished = true } }
+
+    func close() { state.withLock { $0.isClosed = true } }
+
+    /// Closes the connection as its client.
+    func leave() { state.value.left?() }
+
+    /// Fails later writes.
+    func fail() { state.withLock { $0.fails = true } }
+
+    /// Waits until the server has closed the connection.
+    func waitForClose() async throws {
+        try await state.wait(for: "the end of the connection") { $0.isClosed }
+    }
+
     var text: String { state.value.text }
     var isFinished: Bool { state.value.isFinished }
 
