@@ -6,7 +6,8 @@ extension Authority {
     /// - Parameters:
     ///   - login: The login's name, whose ownership was checked.
     ///   - password: The hash of the password, for an e-mail address.
-    ///   - email: The verified e-mail address that the profile shows; `nil` to leave it.
+    ///   - email: The e-mail address that the profile shows, unless it has one and the login is not
+    ///     an address; `nil` to leave it.
     ///   - refreshToken: The newest refresh token of the caller's session, as the proof that its
     ///     device asks. Default: none, which is enough for a guest, or soon after a sign-in.
     ///   - identity: The caller.
@@ -110,7 +111,8 @@ extension IdentityCommands {
     /// - Parameters:
     ///   - login: The login.
     ///   - password: The hash of the password; `nil` for none, or to keep a known one.
-    ///   - email: The address that the profile shows; `nil` to leave it.
+    ///   - email: The address that the profile shows, unless it has one and the login is not an
+    ///     address; `nil` to leave it.
     ///   - account: The account.
     ///   - caller: The session that asks; `nil` if the request has none.
     ///   - replaced: The login that the caller removes in the same transaction. Default: none.
@@ -147,7 +149,8 @@ extension IdentityCommands {
                 device.map { $0.account == account && (wasGuest || $0.era == row.era) } ?? false
             row.profile.kind = .registered
             row.era += 1
-            if let email { row.profile.email = email }
+            // A verified address is not replaced by one that a provider only shows.
+            if let email, login.isEmail || row.profile.email == nil { row.profile.email = email }
             let session = newSession(for: row, device: caller?.device)
             var changes = store(&row, &feed, loaded, quotas: false)
             if keepsDevice, let device { changes.append(.put(.device(device.given(row)))) }

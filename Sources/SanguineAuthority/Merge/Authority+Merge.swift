@@ -150,13 +150,18 @@ extension Authority {
         _ command: (Identifier) -> Command<Outcome>,
         performing: (Command<Outcome>) async throws(Problem) -> Outcome
     ) async throws(Problem) -> Outcome {
-        do throws(Problem) {
-            return try await performing(command(account))
-        } catch {
-            guard error.code == .notFound, let other = try await alias(of: account) else {
-                throw error
+        var current = account
+        // An account that a guest has joined may be a guest that is merged in the meantime.
+        return try await lookingAgain { () async throws(Problem) -> Outcome? in
+            do throws(Problem) {
+                return try await performing(command(current))
+            } catch {
+                guard error.code == .notFound, let other = try await alias(of: current) else {
+                    throw error
+                }
+                current = other
+                return nil
             }
-            return try await performing(command(other))
         }
     }
 

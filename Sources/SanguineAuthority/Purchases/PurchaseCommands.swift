@@ -39,7 +39,7 @@ struct PurchaseCommands: Sendable {
     }
 
     /// The account of a purchase, with the guests that were merged into it.
-    struct Holder: Sendable {
+    struct Holder: Hashable, Sendable {
         var account: Identifier
         var aliases: Set<Identifier>
 
@@ -50,9 +50,11 @@ struct PurchaseCommands: Sendable {
 
     /// Credits a transaction to the account that sends it, once.
     ///
+    /// - Returns: The command; `nil` as its result if the transaction belongs to another account, so
+    ///   that the caller looks again.
     /// - Throws: in this order `not_found`, `idempotency_mismatch`, `idempotency_expired`,
-    ///   the problem of the content, `purchase_taken`.
-    func credit(_ holder: Holder, _ submission: Submission<News>) -> Command<Answer> {
+    ///   the problem of the content.
+    func credit(_ holder: Holder, _ submission: Submission<News>) -> Command<Answer?> {
         let account = holder.account
         let news = try? submission.content.get()
         let operation = Key.operation(account, key: submission.key)
@@ -66,7 +68,7 @@ struct PurchaseCommands: Sendable {
                 return Decision(Answer(answer, replayed: true))
             }
             let news = try submission.content.get()
-            guard let effect = try apply(news, to: holder, loaded) else { throw .purchaseTaken }
+            guard let effect = try apply(news, to: holder, loaded) else { return Decision(nil) }
             let answer = encoder.answer(
                 200,
                 PurchaseAnswer(
@@ -95,7 +97,8 @@ struct PurchaseCommands: Sendable {
         case done
         /// It was handled before.
         case repeated
-        /// The transaction belongs to another account by now: the caller looks again.
+        /// The transaction belongs to another account by now, or the account has been merged or
+        /// deleted: the caller looks again.
         case moved
         /// The product is unknown, and so is the transaction.
         case unknown
@@ -114,6 +117,9 @@ struct PurchaseCommands: Sendable {
                 return Decision(.repeated)
             }
             guard try product(of: news, loaded) != nil else { return Decision(.unknown) }
+            if let holder, loaded.account(holder.account)?.state != .active {
+                return Decision(.moved)
+            }
             let handled = Change.put(HandledNotification(id: id, at: now))
             guard let holder else {
                 guard let changes = try store(news, loaded) else { return Decision(.moved) }

@@ -8,7 +8,7 @@ struct EmailWorld: Sendable {
     static let address = "198.51.100.7"
 
     let clock = ManualClock()
-    let storage = MemoryStorage()
+    let storage = InterruptedStorage()
     let authority: Authority
 
     init() {

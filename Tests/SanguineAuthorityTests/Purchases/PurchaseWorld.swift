@@ -8,7 +8,7 @@ import TestSupport
 struct PurchaseWorld: Sendable {
     let store: TestAppStore
     let clock = ManualClock()
-    let storage = MemoryStorage()
+    let storage = InterruptedStorage()
     let authority: Authority
 
     init(

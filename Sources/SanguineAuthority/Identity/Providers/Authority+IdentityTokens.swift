@@ -19,7 +19,7 @@ extension Authority {
         key: String? = nil
     ) async throws(Problem) -> (SignedIn, head: Int64) {
         let verified = try await identityTokens.verify(request)
-        let (account, head) = try await account(identity.account)
+        let (_, head) = try await account(identity.account)
         let use = key.map {
             IdentityTokenUse(
                 path: "accounts/identity",
@@ -32,8 +32,7 @@ extension Authority {
         return try await once(verified, use) { () throws(Problem) in
             try await register(
                 .identity(provider: verified.provider, subject: verified.subject),
-                // A verified login is not replaced by an address that is only shown.
-                email: account.email == nil ? verified.email : nil,
+                email: verified.email,
                 refreshToken: request.refreshToken,
                 identity
             )
