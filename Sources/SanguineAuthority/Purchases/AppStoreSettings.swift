@@ -97,7 +97,9 @@ public enum StoreProduct: Hashable, Sendable {
     /// Each unit of each transaction credits this number of tokens.
     case tokens(Int64)
     /// The account has the plan `premium`: until the transaction expires, or for a product that
-    /// does not expire, for this number of days, or forever for `nil`.
+    /// does not expire, for this number of days of each unit, or forever for `nil`.
+    ///
+    /// Days of several transactions add up: those of a later one begin when the earlier ones end.
     case premium(days: Int?)
 
     /// A description of the texts that ``init(text:)`` accepts.

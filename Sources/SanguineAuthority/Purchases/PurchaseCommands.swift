@@ -174,7 +174,7 @@ struct PurchaseCommands: Sendable {
             var sources =
                 try loaded.document(PlanSources.self, PlanSources.id(id))
                 ?? PlanSources(of: account)
-            sources.purchases[subscription.original] = subscription.term
+            sources.set(subscription)
             let (row, feed, changes) = identity.change(account, balance, to: &sources, loaded)
             return Effect(
                 account: row,
@@ -279,19 +279,13 @@ struct PurchaseCommands: Sendable {
 
     private func add(_ news: News, days: Int?, to subscription: inout StoreSubscription) {
         let transaction = news.transaction
-        let end: Timestamp? =
-            if let end = transaction.expiresAt {
-                end
-            } else if let known = subscription.periods[transaction.id] {
-                // As it was at the purchase, even if the product has another duration now.
-                known.endsAt
-            } else {
-                days.map { transaction.purchasedAt + .seconds(Int64($0) * 86_400) }
-            }
+        let pass = pass(of: news, days: days, subscription.periods[transaction.id])
+        let isRefunded = news.refundedPart >= AppStoreTransaction.wholePart
         let period = StoreSubscription.Period(
-            endsAt: end,
-            isVoid: news.isVoid,
-            knownAt: news.knownAt
+            endsAt: transaction.expiresAt ?? pass?.ownEnd,
+            isVoid: pass == nil ? news.isVoid : isRefunded,
+            knownAt: news.knownAt,
+            pass: pass
         )
         subscription.add(period, of: transaction.id)
         guard let grace = news.grace, news.knownAt >= subscription.graceKnownAt else { return }
@@ -300,6 +294,32 @@ struct PurchaseCommands: Sendable {
             (subscription.graceEndsAt, subscription.graceOf) = (end, transaction.id)
         } else {
             (subscription.graceEndsAt, subscription.graceOf) = (nil, nil)
+        }
+    }
+
+    /// Returns the pass that a transaction pays for; `nil` for a subscription, and for a plan without
+    /// an end.
+    private func pass(
+        of news: News,
+        days: Int?,
+        _ known: StoreSubscription.Period?
+    ) -> PlanPass? {
+        let transaction = news.transaction
+        guard transaction.expiresAt == nil else { return nil }
+        let seconds: Int64? =
+            if let known {
+                // As it was at the purchase, even if the product has another duration now.
+                known.pass?.seconds
+                    ?? known.endsAt.map { ($0 - transaction.purchasedAt).components.seconds }
+            } else {
+                days.map { Int64($0) * 86_400 * transaction.quantity }
+            }
+        return seconds.map {
+            PlanPass(
+                boughtAt: transaction.purchasedAt,
+                seconds: max(0, $0),
+                refundedPart: news.refundedPart
+            )
         }
     }
 
