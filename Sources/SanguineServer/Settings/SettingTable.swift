@@ -307,7 +307,7 @@ extension Setting {
         Setting(
             "appStore.appAppleId",
             .optionalInteger(\.appStore.appAppleId, 1...Int(Int64.max)),
-            "The app's numeric identifier, which notifications in production must name."
+            "The app's Apple ID, which production needs together with 'appStore.bundleId'."
         ),
         Setting(
             "appStore.roots",
