@@ -68,17 +68,19 @@ extension Authority {
     /// - Parameters:
     ///   - account: The account of the credentials.
     ///   - guest: The guest that the caller was; merged into the account. `nil` for none.
+    ///   - refreshToken: The newest refresh token of the guest, as its proof. Default: none.
     /// - Returns: The account with its new session, and what it received from the guest.
     /// - Throws: `not_found` if the account is gone, or the refusal of a merge; see
-    ///   ``merge(_:into:expecting:)``.
+    ///   ``merge(_:into:expecting:refreshToken:)``.
     func enter(
         _ account: Identifier,
-        as guest: Identity? = nil
+        as guest: Identity? = nil,
+        refreshToken: String? = nil
     ) async throws(Problem) -> SignedIn {
         guard let guest, guest.account != account else {
             return try await signIn(account).signedIn
         }
-        return try await merge(guest, into: account).0
+        return try await merge(guest, into: account, refreshToken: refreshToken).0
     }
 }
 
@@ -96,8 +98,7 @@ extension IdentityCommands {
         var session: Identifier
         /// The device of the session, which keeps its access; `nil` if it is not known.
         var device: String?
-        /// The proof that a registered account needs; `nil` if the request was proved in another
-        /// way.
+        /// The proof, if the account needs one; `nil` if the request was proved in another way.
         var proof: FreshProof?
 
         var keys: [Key] { [.session(session)] + (device.map { [.device($0)] } ?? []) }
@@ -165,14 +166,14 @@ extension IdentityCommands {
 
     /// Checks that the caller's session has not ended, and its proof.
     ///
-    /// A guest needs no proof: the wire contract has none in its requests. Its device keeps access
-    /// to the account also if another one registers it with a stolen access token.
+    /// A guest's device keeps access to the account also if another one registers it with a stolen
+    /// access token.
     private func check(
         _ caller: Caller,
         _ row: AccountRow,
         _ loaded: Loaded
     ) throws(Problem) {
-        if let proof = caller.proof, row.profile.kind == .registered || proof.token != nil {
+        if let proof = caller.proof, proof.isNeeded(by: row, settings) {
             return try proof.check(loaded, in: row, at: now)
         }
         guard loaded.session(caller.session)?.isOpen(in: row) == true else { throw .sessionOver }

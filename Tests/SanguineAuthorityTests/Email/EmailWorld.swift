@@ -11,9 +11,10 @@ struct EmailWorld: Sendable {
     let storage = InterruptedStorage()
     let authority: Authority
 
-    init() {
+    init(_ change: (inout AuthoritySettings) -> Void = { _ in }) {
         var settings = AuthoritySettings()
         settings.passwordCost.logRounds = 2
+        change(&settings)
         authority = Authority(
             storage: storage,
             keys: SigningKeys(),

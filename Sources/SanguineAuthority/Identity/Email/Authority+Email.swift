@@ -70,7 +70,11 @@ extension Authority {
         from address: String?
     ) async throws(Problem) -> SignedIn {
         let login = try await proven(request, from: address)
-        let signedIn = try await enter(login.account, as: guest)
+        let signedIn = try await enter(
+            login.account,
+            as: guest,
+            refreshToken: request.refreshToken
+        )
         // A password that was changed while it was compared must not leave a session.
         guard try await self.login(of: try email(request.email ?? "")) == login else {
             let identity = try await tokens.verify(signedIn.session.accessToken)

@@ -38,7 +38,7 @@ struct EmailCommands: Sendable {
     ///   - verification: The request.
     ///   - mail: The message.
     ///   - limits: The limits that count it.
-    ///   - proof: The proof that a registered account needs; `nil` if it was proved in another way.
+    ///   - proof: The proof, if the account needs one; `nil` if it was proved in another way.
     /// - Returns: The command. It refuses with `session_ended`, `credentials_invalid` or
     ///   `rate_limited`.
     func start(
@@ -51,7 +51,7 @@ struct EmailCommands: Sendable {
         let proofKeys = proof.map { proof in [proof.key] + (account.map { [.account($0)] } ?? []) }
         return Command(keys: limits.map(\.key) + (proofKeys ?? [])) { loaded throws(Problem) in
             if let proof, let row = account.flatMap(loaded.account),
-                row.profile.kind == .registered || proof.token != nil
+                proof.isNeeded(by: row, identity.settings)
             {
                 try proof.check(loaded, in: row, at: now)
             }

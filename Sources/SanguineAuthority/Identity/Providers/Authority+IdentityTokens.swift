@@ -49,6 +49,7 @@ extension Authority {
     ///   - nonce: The nonce of the token, as the app created it.
     ///   - guest: The guest that the caller was; merged into the account. `nil` for none.
     ///   - key: The idempotency key, with which a lost response is repeated; `nil` for none.
+    ///   - refreshToken: The newest refresh token of the guest, as its proof. Default: none.
     /// - Returns: The account with its new session.
     /// - Throws: `invalid_content` for an unknown provider, `identity_token_invalid`,
     ///   `credentials_invalid` if no account has the identity, `overloaded` if the provider's keys
@@ -58,7 +59,8 @@ extension Authority {
         identityToken: String,
         nonce: String,
         as guest: Identity?,
-        key: String? = nil
+        key: String? = nil,
+        refreshToken: String? = nil
     ) async throws(Problem) -> SignedIn {
         let request = IdentityRequest(
             provider: provider,
@@ -76,7 +78,7 @@ extension Authority {
                 return signedIn
             }
             return try await once(verified, use) { () throws(Problem) in
-                try await enter(account, as: guest)
+                try await enter(account, as: guest, refreshToken: refreshToken)
             } session: {
                 $0.session
             }
