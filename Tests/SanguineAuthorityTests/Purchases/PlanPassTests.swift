@@ -131,6 +131,9 @@ struct PlanPassTests {
         #expect(try await end(account, world) == days(40, world))
         try await world.purchase(account, pass("3", world))
         #expect(try await end(account, world) == days(60, world))
+        // The refund of one source leaves the others.
+        try await world.notify("REFUND", "n1", month, after: 10)
+        #expect(try await end(account, world) == days(60, world))
     }
 
     @Test func `the passes of a merged guest and its account add up`() async throws {
