@@ -109,9 +109,9 @@ struct FreshProofTests {
             try await world.authority.register(name, email: nil, guest)
         }
         #expect(bound?.code == .credentialsInvalid)
+        let upgrade = UpgradeRequest(email: "thief@example.org", password: "correct horse")
         let upgraded = await problem { () throws(Problem) in
-            let request = UpgradeRequest(email: "thief@example.org", password: "correct horse")
-            return try await world.authority.upgrade(request, guest, from: nil)
+            try await world.authority.upgrade(upgrade, guest, from: nil)
         }
         #expect(upgraded?.code == .credentialsInvalid)
         #expect(try await world.authority.account(guest.account).0.kind == .guest)
