@@ -161,6 +161,30 @@ public final class Authority: Sendable {
         }
     }
 
+    /// Repeats a look-up and the command that depends on it, until what was looked up has not
+    /// changed in between.
+    ///
+    /// - Parameter attempt: Looks up, and performs the command; returns `nil` if another request
+    ///   has changed what was looked up.
+    /// - Returns: The value of the first attempt that has one.
+    /// - Throws: The problem of an attempt; `overloaded` after ``lookUpAttempts`` attempts, each of
+    ///   which another request has overtaken.
+    func lookingAgain<Value>(
+        _ attempt: () async throws(Problem) -> Value?
+    ) async throws(Problem) -> Value {
+        for _ in 0..<Self.lookUpAttempts {
+            if let value = try await attempt() { return value }
+        }
+        throw Problem(
+            .overloaded,
+            "Send the request again: others keep changing what it depends on.",
+            retryAfter: 1
+        )
+    }
+
+    /// The number of attempts of ``lookingAgain(_:)``: 8.
+    private static let lookUpAttempts = 8
+
     /// Reads from the storage, and reports storage errors as problems.
     func read<Value>(
         _ body: (any Storage) async throws(StorageError) -> Value

@@ -30,6 +30,13 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Default: 3 `readings` per day, without a limit for `premium`.
     public var quotas: [String: QuotaRule] = ["readings": 3]
 
+    /// Whether the registration and the merge of a guest need a proof that its own device asks: the
+    /// newest refresh token of its session, or a sign-in in the last ten minutes.
+    ///
+    /// Otherwise a stolen access token is enough to register the guest, or to merge it into another
+    /// account. Clients other than Sanguine's may not send the proof. Default: false.
+    public var guestsNeedProof = false
+
     /// The number of guests that an address may create in an hour; 0 for any.
     ///
     /// An IPv6 address counts with its /64. Known devices are not counted. Default: 1,000.

@@ -609,6 +609,7 @@ extension AuthoritySettings {
         unit = settings.accounts.unit
         grant = Int64(settings.accounts.grant)
         loginsPerAccount = settings.accounts.logins
+        guestsNeedProof = settings.accounts.guestProof == "required"
         recordsEvents = settings.events.areDelivered
         spendingPerDay = settings.spending.perDay.map { Int64($0) }
         guestsPerHour = settings.limits.guestsPerHour

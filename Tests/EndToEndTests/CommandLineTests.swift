@@ -216,6 +216,51 @@ extension EndToEnd {
             }
         }
 
+        @Test func `support sets the spending limit of an account, and restores the server's`()
+            async throws
+        {
+            try await TemporaryFolder.with { data in
+                try await ServeProcess.with(data: data, arguments: []) { server in
+                    let guest = try await server.api.guest()
+                    let id = guest.account.description
+                    func limit(_ options: [String]) async throws -> Tool.Ended {
+                        let common = [
+                            "account", "limit", "--id", id, "--reason", "a fraud", "--data",
+                            data.path, "--admin-port", "\(server.adminPort)",
+                        ]
+                        return try await Tool.with(common + options) { try await $0.ended() }
+                    }
+                    func spend(_ amount: Int64, _ key: String) async throws -> Int {
+                        let request = SpendRequest(amount: amount, reason: "a reading")
+                        return try await server.api.send(
+                            .POST,
+                            "/v1/spend",
+                            token: guest.token,
+                            key: key,
+                            json: request
+                        ).status
+                    }
+                    let set = try await limit(["--per-day", "5"])
+                    #expect(set.output == "limit     5 tokens per day\n", "\(set.errors)")
+                    #expect(try await spend(6, "a") == 402)
+                    #expect(try await spend(5, "b") == 200)
+                    let arguments = ["account", "show", "--id", id, "--data", data.path]
+                    let shown = try await Tool.with(arguments) { try await $0.ended() }
+                    #expect(shown.output.contains("limit     5 tokens per day\n"))
+
+                    let restored = try await limit(["--default"])
+                    #expect(restored.output == "limit     that of the server\n")
+                    #expect(try await spend(6, "c") == 200)
+                    let gone = try await Tool.with(arguments) { try await $0.ended() }
+                    #expect(!gone.output.contains("limit  "))
+                    let both = try await limit(["--per-day", "5", "--default"])
+                    #expect(both.status == 2 && both.errors.contains("'--per-day' or '--default'"))
+                    let neither = try await limit([])
+                    #expect(neither.status == 2)
+                }
+            }
+        }
+
         @Test(arguments: [
             ["nonsense"], ["serve", "--nonsense"], ["serve", "--port"],
             ["serve", "--port", "abc"], ["stand-in", "--port", "70000"], ["account", "show"],
@@ -224,6 +269,7 @@ extension EndToEnd {
             ["serve", "--data", ""], ["ledger", "verify", "--data", ""],
             ["account", "show", "--device", "a-device-of-a-guest", "--data", ""],
             ["account", "grant", "--id", "1", "--amount", "1", "--reason", "a"],
+            ["account", "limit", "--id", "1", "--per-day", "1", "--reason", "a"],
             ["switches", "set", "a.json"], ["switches", "clear", "--reason", ""],
         ])
         func `wrong usage exits with 2 and prints an error to standard error`(

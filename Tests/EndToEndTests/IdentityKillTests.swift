@@ -46,6 +46,7 @@ extension EndToEnd {
                 let text = """
                     appStore:
                       bundleId: \(TestAppStore.bundle)
+                      appAppleId: \(TestAppStore.appleID)
                       roots: ["\(root.path)"]
                       products:
                         tokens: tokens \(IdentityLife.purchase)

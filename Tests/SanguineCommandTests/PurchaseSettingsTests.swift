@@ -38,6 +38,7 @@ struct PurchaseSettingsTests {
             """
             appStore:
               bundleId: com.example.app
+              appAppleId: 1234567890
               roots: [AppleRootCA-G3.cer]
               products:
                 com.example.tokens100: tokens 100
@@ -55,8 +56,18 @@ struct PurchaseSettingsTests {
     }
 
     @Test func `an app without a root certificate is refused`() async throws {
-        let text = try await refusal("appStore: {bundleId: com.example.app}")
+        let text = try await refusal("appStore: {bundleId: com.example.app, appAppleId: 1}")
         #expect(text.contains("'appStore.roots'") && text.contains("at least one file"))
+    }
+
+    @Test func `an app in production without its Apple ID is refused, and the sandbox is not`()
+        async throws
+    {
+        let app = "bundleId: com.example.app, roots: [a.cer]"
+        let text = try await refusal("appStore: {\(app)}")
+        #expect(text.contains("'appStore.appAppleId'") && text.contains("App Information"))
+        #expect(try await refusal("appStore: {\(app), environment: sandbox}").isEmpty)
+        #expect(try await refusal("appStore: {\(app), appAppleId: 1234567890}").isEmpty)
     }
 
     @Test func `products without an app are refused`() async throws {
@@ -75,6 +86,7 @@ struct PurchaseSettingsTests {
             """
             appStore:
               bundleId: com.example.app
+              appAppleId: 1234567890
               roots: [AppleRootCA-G3.cer]
               products:
                 com.example.thing: "\(product)"
@@ -89,6 +101,7 @@ struct PurchaseSettingsTests {
             """
             appStore:
               bundleId: com.example.app
+              appAppleId: 1234567890
               roots: [AppleRootCA-G3.cer]
               products:
                 a: tokens 1

@@ -125,6 +125,14 @@ extension WireFingerprintTests {
                 SessionRequest(provider: "apple", identityToken: "t", nonce: "n"),
                 #"{"identityToken":"t","nonce":"n","provider":"apple"}"#
             ),
+            (
+                SessionRequest(email: "a@b.org", password: "p", refreshToken: "r"),
+                #"{"email":"a@b.org","password":"p","refreshToken":"r"}"#
+            ),
+            (
+                MergeRequest(mergeToken: "m", refreshToken: "r"),
+                #"{"mergeToken":"m","refreshToken":"r"}"#
+            ),
             (PasswordResetRequest(email: "a@b.org"), #"{"email":"a@b.org"}"#),
             (
                 PasswordResetVerification(email: "a@b.org", code: "12345678", password: "p"),

@@ -350,6 +350,7 @@ enum LimitTexts {
                 settings.spendingPerDay.map { count($0) } ?? "none"
             ),
             ("AuthoritySettings.recordsEvents", settings.recordsEvents ? "yes" : "no"),
+            ("AuthoritySettings.guestsNeedProof", settings.guestsNeedProof ? "yes" : "no"),
             ("AuthoritySettings.defaultTimeZone", settings.defaultTimeZone),
             ("AuthoritySettings.defaultLanguage", settings.defaultLanguage),
             ("AuthoritySettings.quotas", quotas.joined(separator: ", ")),

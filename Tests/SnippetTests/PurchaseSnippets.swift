@@ -20,6 +20,7 @@ struct PurchaseSnippets {
         var settings = AuthoritySettings()
         settings.appStore = AppStoreSettings(
             bundleID: TestAppStore.bundle,
+            appAppleID: TestAppStore.appleID,
             roots: [try AppStoreRoot(store.root)],
             products: ["tokens": .tokens(100)]
         )

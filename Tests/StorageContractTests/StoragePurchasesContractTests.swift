@@ -19,6 +19,7 @@ struct StoragePurchasesContractTests {
             var settings = AuthoritySettings()
             settings.appStore = AppStoreSettings(
                 bundleID: TestAppStore.bundle,
+                appAppleID: TestAppStore.appleID,
                 roots: [try AppStoreRoot(store.root)],
                 products: ["tokens": .tokens(100), "pass": .premium(days: 30)]
             )

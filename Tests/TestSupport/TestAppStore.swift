@@ -19,6 +19,8 @@ public struct TestAppStore: Sendable {
 
     /// The bundle identifier of the app.
     public static let bundle = "com.example.app"
+    /// The numeric identifier of the app.
+    public static let appleID: Int64 = 1_234_567_890
 
     /// The root certificate in DER.
     public let root: [UInt8]
@@ -116,7 +118,8 @@ public struct TestAppStore: Sendable {
         at moment: Timestamp? = nil
     ) throws -> String {
         var content: [String: JSONValue] = [
-            "bundleId": .string(Self.bundle), "environment": "Production",
+            "bundleId": .string(Self.bundle), "appAppleId": .integer(Self.appleID),
+            "environment": "Production",
             "signedTransactionInfo": .string(try sign(transaction)),
         ]
         if let renewal { content["signedRenewalInfo"] = .string(try sign(renewal)) }
@@ -141,6 +144,7 @@ public struct TestAppStore: Sendable {
         return try sign(
             [
                 "appTransactionId": .string(id), "bundleId": .string(Self.bundle),
+                "appAppleId": .integer(Self.appleID),
                 "receiptType": "Production", "deviceVerification": .string(proof),
                 "deviceVerificationNonce": .string(nonce),
                 "receiptCreationDate": .integer(now.millisecondsSince1970),

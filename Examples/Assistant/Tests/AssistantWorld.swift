@@ -74,6 +74,7 @@ struct AssistantWorld: Sendable {
         let certificate = root.appending(path: "root.der")
         try Data(store.root).write(to: certificate)
         settings.appStore.bundleId = TestAppStore.bundle
+        settings.appStore.appAppleId = Int(TestAppStore.appleID)
         settings.appStore.roots = [certificate.path]
         settings.appStore.products = ["tokens": .tokens(100)]
     }

@@ -27,7 +27,11 @@ extension SanguineClient {
         email: String,
         password: String
     ) async throws(SanguineError) -> Account {
-        let body = SessionRequest(email: email, password: password)
+        let body = SessionRequest(
+            email: email,
+            password: password,
+            refreshToken: await users.current.guestToken()
+        )
         return try await credentials.signIn("/v1/sessions", body, .guestToken)
     }
 
@@ -46,7 +50,12 @@ extension SanguineClient {
         identityToken: String,
         nonce: String
     ) async throws(SanguineError) -> Account {
-        let body = SessionRequest(provider: provider, identityToken: identityToken, nonce: nonce)
+        let body = SessionRequest(
+            provider: provider,
+            identityToken: identityToken,
+            nonce: nonce,
+            refreshToken: await users.current.guestToken()
+        )
         return try await credentials.signIn("/v1/sessions", body, .guestToken)
     }
 

@@ -163,7 +163,8 @@ extension UserAccount {
         services.queries.invalidate(.account)
     }
 
-    /// Returns the newest refresh token, which proves that the user's own device asks.
+    /// Returns the newest refresh token, which proves that the user's own device asks; signs in a
+    /// guest if there is no user.
     private nonisolated(nonsending) func newestToken() async throws(SanguineError) -> String? {
         let user = users.current
         user.authorizer.allowSignIn()
@@ -237,7 +238,10 @@ extension UserAccount {
     public nonisolated(nonsending) func merge(
         _ offer: MergeOffer
     ) async throws(SanguineError) -> Account {
-        let body = MergeRequest(mergeToken: offer.mergeToken)
+        let body = MergeRequest(
+            mergeToken: offer.mergeToken,
+            refreshToken: await users.current.guestToken()
+        )
         return try await calls.signIn("/v1/accounts/merge", body, .guest)
     }
 

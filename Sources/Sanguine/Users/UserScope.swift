@@ -287,6 +287,15 @@ final class UserScope: Sendable {
     /// The owner of the scope, once it is known.
     var owner: AccountKey? { authorizer.owner }
 
+    /// Returns the newest refresh token of a guest, which proves to the server that the guest's own
+    /// device asks for a merge; `nil` for another user, and if the token cannot be refreshed now.
+    func guestToken() async -> String? {
+        guard session.isGuest else { return nil }
+        // Refreshed before the request, which would otherwise rotate the token that it repeats.
+        _ = try? await authorizer.accessToken()
+        return session.isGuest ? session.refreshToken : nil
+    }
+
     /// Continues when the user has become known, or has signed in again.
     ///
     /// - Parameters:

@@ -40,7 +40,8 @@ extension Authority {
         var found = try await found(device)
         try await checkGuest(request, found)
         var bits = try await verify(&device, request, found)
-        for _ in 0..<Self.guestAttempts {
+        // Several devices of one Apple account may start for the first time at once.
+        return try await lookingAgain { () async throws(Problem) -> GuestOutcome? in
             if let outcome = try await admit(device, request, found) {
                 await markDevice(request, bits)
                 return outcome
@@ -49,12 +50,9 @@ extension Authority {
             try await checkGuest(request, found)
             // The access of the device has ended in the meantime.
             if found.isNew, !device.isNew { bits = try await verify(&device, request, found) }
+            return nil
         }
-        throw Problem(.overloaded, "Send the request again.", retryAfter: 1)
     }
-
-    /// Several devices of one Apple account may start for the first time at once.
-    private static let guestAttempts = 8
 
     /// The rows of a device.
     private struct FoundDevice {

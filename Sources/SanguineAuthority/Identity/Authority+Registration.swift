@@ -6,7 +6,8 @@ extension Authority {
     /// - Parameters:
     ///   - login: The login's name, whose ownership was checked.
     ///   - password: The hash of the password, for an e-mail address.
-    ///   - email: The verified e-mail address that the profile shows; `nil` to leave it.
+    ///   - email: The e-mail address that the profile shows, unless it has one and the login is not
+    ///     an address; `nil` to leave it.
     ///   - refreshToken: The newest refresh token of the caller's session, as the proof that its
     ///     device asks. Default: none, which is enough for a guest, or soon after a sign-in.
     ///   - identity: The caller.
@@ -67,17 +68,19 @@ extension Authority {
     /// - Parameters:
     ///   - account: The account of the credentials.
     ///   - guest: The guest that the caller was; merged into the account. `nil` for none.
+    ///   - refreshToken: The newest refresh token of the guest, as its proof. Default: none.
     /// - Returns: The account with its new session, and what it received from the guest.
     /// - Throws: `not_found` if the account is gone, or the refusal of a merge; see
-    ///   ``merge(_:into:expecting:)``.
+    ///   ``merge(_:into:expecting:refreshToken:)``.
     func enter(
         _ account: Identifier,
-        as guest: Identity? = nil
+        as guest: Identity? = nil,
+        refreshToken: String? = nil
     ) async throws(Problem) -> SignedIn {
         guard let guest, guest.account != account else {
             return try await signIn(account).signedIn
         }
-        return try await merge(guest, into: account).0
+        return try await merge(guest, into: account, refreshToken: refreshToken).0
     }
 }
 
@@ -95,8 +98,7 @@ extension IdentityCommands {
         var session: Identifier
         /// The device of the session, which keeps its access; `nil` if it is not known.
         var device: String?
-        /// The proof that a registered account needs; `nil` if the request was proved in another
-        /// way.
+        /// The proof, if the account needs one; `nil` if the request was proved in another way.
         var proof: FreshProof?
 
         var keys: [Key] { [.session(session)] + (device.map { [.device($0)] } ?? []) }
@@ -110,7 +112,8 @@ extension IdentityCommands {
     /// - Parameters:
     ///   - login: The login.
     ///   - password: The hash of the password; `nil` for none, or to keep a known one.
-    ///   - email: The address that the profile shows; `nil` to leave it.
+    ///   - email: The address that the profile shows, unless it has one and the login is not an
+    ///     address; `nil` to leave it.
     ///   - account: The account.
     ///   - caller: The session that asks; `nil` if the request has none.
     ///   - replaced: The login that the caller removes in the same transaction. Default: none.
@@ -147,7 +150,8 @@ extension IdentityCommands {
                 device.map { $0.account == account && (wasGuest || $0.era == row.era) } ?? false
             row.profile.kind = .registered
             row.era += 1
-            if let email { row.profile.email = email }
+            // A verified address is not replaced by one that a provider only shows.
+            if let email, login.isEmail || row.profile.email == nil { row.profile.email = email }
             let session = newSession(for: row, device: caller?.device)
             var changes = store(&row, &feed, loaded, quotas: false)
             if keepsDevice, let device { changes.append(.put(.device(device.given(row)))) }
@@ -162,14 +166,14 @@ extension IdentityCommands {
 
     /// Checks that the caller's session has not ended, and its proof.
     ///
-    /// A guest needs no proof: the wire contract has none in its requests. Its device keeps access
-    /// to the account also if another one registers it with a stolen access token.
+    /// A guest's device keeps access to the account also if another one registers it with a stolen
+    /// access token.
     private func check(
         _ caller: Caller,
         _ row: AccountRow,
         _ loaded: Loaded
     ) throws(Problem) {
-        if let proof = caller.proof, row.profile.kind == .registered || proof.token != nil {
+        if let proof = caller.proof, proof.isNeeded(by: row, settings) {
             return try proof.check(loaded, in: row, at: now)
         }
         guard loaded.session(caller.session)?.isOpen(in: row) == true else { throw .sessionOver }

@@ -172,7 +172,7 @@ extension Authority {
         let commands = MoveCommands(identity: identity)
         // The account and the device's earlier account are not known before. The device may become
         // a new guest between the look-up and the command.
-        for _ in 0..<Self.redeemAttempts {
+        return try await lookingAgain { () async throws(Problem) -> Identifier? in
             let found = try await load(.moveCode, hash, device: device.id)
             guard let code = found.code else { throw .moveCodeInvalid }
             let command = commands.redeem(
@@ -181,15 +181,11 @@ extension Authority {
                 device,
                 from: found.device?.account
             )
-            guard let redemption = try await perform(command) else { continue }
+            guard let redemption = try await perform(command) else { return nil }
             if let left = redemption.left { tokens.end(left, of: left) }
             return code.account
         }
-        throw Problem(.overloaded, "Redeem the code again.", retryAfter: 1)
     }
-
-    /// Each further attempt means that another request has changed the device.
-    private static let redeemAttempts = 8
 
     private func load(
         _ kind: DocumentKind,

@@ -4,7 +4,8 @@ import SanguineModel
 /// token.
 ///
 /// It is needed for a request whose effect lasts longer than the access token: the deletion of the
-/// account, another login of a registered account, and a code for another device.
+/// account, another login of a registered account, and a code for another device. With
+/// ``AuthoritySettings/guestsNeedProof``, the registration and the merge of a guest need it too.
 struct FreshProof: Hashable, Sendable {
     /// The time after a sign-in in which no other proof is needed: 10 minutes.
     static let freshTime = Duration.seconds(600)
@@ -17,6 +18,14 @@ struct FreshProof: Hashable, Sendable {
 
     /// The key of the row that ``check(_:in:at:)`` needs.
     var key: Key { .session(session) }
+
+    /// Whether a request about an account must have the proof.
+    ///
+    /// By default, the registration of a guest needs none, because other clients do not send it. A
+    /// proof that is sent must be right.
+    func isNeeded(by account: AccountRow, _ settings: AuthoritySettings) -> Bool {
+        token != nil || account.profile.kind == .registered || settings.guestsNeedProof
+    }
 
     /// Checks that the session has not ended, and the proof.
     ///

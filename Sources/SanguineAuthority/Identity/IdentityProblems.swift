@@ -35,15 +35,6 @@ extension Problem {
         )
     }
 
-    /// The refusal of a request during which the account has changed.
-    static var accountChanged: Problem {
-        Problem(
-            .overloaded,
-            "The account has changed in the meantime. Send the request again.",
-            retryAfter: 1
-        )
-    }
-
     /// The refusal of a second e-mail address.
     static var hasAddress: Problem {
         Problem(

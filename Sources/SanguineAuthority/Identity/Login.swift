@@ -11,6 +11,9 @@ struct Login: StoredDocument, Hashable {
         /// The subject of an identity provider.
         case identity(provider: String, subject: String)
 
+        /// Whether it is an e-mail address.
+        var isEmail: Bool { if case .email = self { true } else { false } }
+
         /// The id of the document.
         var text: String {
             switch self {

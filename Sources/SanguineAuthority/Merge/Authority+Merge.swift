@@ -38,7 +38,7 @@ extension Authority {
     /// - Returns: The account with a new session and what it received, and the head that includes
     ///   it.
     /// - Throws: `invalid_content` for a token that is not one of this guest, `merge_stale`, or see
-    ///   ``merge(_:into:expecting:)``.
+    ///   ``merge(_:into:expecting:refreshToken:)``.
     func merge(
         _ guest: Identity,
         _ request: MergeRequest
@@ -56,7 +56,12 @@ extension Authority {
             )
         }
         guard clock.now() < ticket.expiresAt else { throw .mergeStale }
-        return try await merge(guest, into: ticket.account, expecting: ticket.digest)
+        return try await merge(
+            guest,
+            into: ticket.account,
+            expecting: ticket.digest,
+            refreshToken: request.refreshToken
+        )
     }
 
     /// Merges a guest into an account, and signs in to the account.
@@ -66,18 +71,29 @@ extension Authority {
     ///   - account: The account of checked credentials.
     ///   - digest: The hash of the preview; `nil` to merge without one, for a caller whose
     ///     credentials were checked just now.
+    ///   - refreshToken: The newest refresh token of the guest, as the proof that its device asks.
+    ///     Not checked unless ``AuthoritySettings/guestsNeedProof``. Default: none.
     /// - Returns: The account with a session and what it received, and the head that includes it. A
     ///   repetition with a preview receives the session that the merge opened.
-    /// - Throws: `invalid_content` if the caller is registered, `session_ended` if the guest is
-    ///   gone, or for a repetition the session, `not_found` if the account is,
-    ///   `operation_in_progress`, `merge_stale`.
+    /// - Throws: `credentials_invalid` without a proof that the guest needs, `invalid_content` if
+    ///   the caller is registered, `session_ended` if the guest is gone, or for a repetition the
+    ///   session, `not_found` if the account is, `operation_in_progress`, `merge_stale`.
     func merge(
         _ guest: Identity,
         into account: Identifier,
-        expecting digest: [UInt8]? = nil
+        expecting digest: [UInt8]? = nil,
+        refreshToken: String? = nil
     ) async throws(Problem) -> (SignedIn, head: Int64) {
-        let device = try await session(guest.session)?.device
-        let command = mergeCommands.merge(guest, device, into: account, expecting: digest)
+        // Without the setting, a thief would send none, and a lost refresh may have made it old.
+        let proof = try settings.guestsNeedProof ? proof(refreshToken, of: guest) : nil
+        let caller = try await caller(guest, proof)
+        let command = mergeCommands.merge(
+            guest,
+            caller.device,
+            into: account,
+            expecting: digest,
+            caller.proof
+        )
         let outcome = try await perform(command)
         for session in outcome.ended { tokens.end(session) }
         for session in outcome.surplus { tokens.end(session, of: account) }
@@ -150,13 +166,18 @@ extension Authority {
         _ command: (Identifier) -> Command<Outcome>,
         performing: (Command<Outcome>) async throws(Problem) -> Outcome
     ) async throws(Problem) -> Outcome {
-        do throws(Problem) {
-            return try await performing(command(account))
-        } catch {
-            guard error.code == .notFound, let other = try await alias(of: account) else {
-                throw error
+        var current = account
+        // An account that a guest has joined may be a guest that is merged in the meantime.
+        return try await lookingAgain { () async throws(Problem) -> Outcome? in
+            do throws(Problem) {
+                return try await performing(command(current))
+            } catch {
+                guard error.code == .notFound, let other = try await alias(of: current) else {
+                    throw error
+                }
+                current = other
+                return nil
             }
-            return try await performing(command(other))
         }
     }
 

@@ -51,17 +51,20 @@ struct MergeCommands: Sendable {
     ///     not known. The guest's other devices lose theirs.
     ///   - account: The account.
     ///   - digest: The ``digest(of:)`` of the preview; `nil` to merge without one.
+    ///   - proof: The proof of the guest's device, which a repetition does not need; `nil` if the
+    ///     guest needs none.
     /// - Returns: The command. A repetition by the same session returns the first result.
     func merge(
         _ guest: Identity,
         _ device: String? = nil,
         into account: Identifier,
-        expecting digest: [UInt8]? = nil
+        expecting digest: [UInt8]? = nil,
+        _ proof: FreshProof? = nil
     ) -> Command<Outcome> {
         let id = CompletedMerge.id(guest.account)
         let keys =
             keys(guest.account, account) + [CompletedMerge.key(id)]
-            + (device.map { [.device($0)] } ?? [])
+            + (device.map { [.device($0)] } ?? []) + (proof.map { [$0.key] } ?? [])
         let others = SurplusSessions(of: account, kept: max(1, settings.sessionsPerAccount) - 1)
         var command = Command<Outcome>(keys: keys, surplus: others) {
             loaded,
@@ -71,6 +74,11 @@ struct MergeCommands: Sendable {
                     throw .guestGone
                 }
                 return Decision(Outcome(done: done, ended: []))
+            }
+            if let proof, let row = loaded.account(guest.account), row.state == .active,
+                row.profile.kind == .guest
+            {
+                try proof.check(loaded, in: row, at: now)
             }
             let plan = try plan(guest.account, into: account, loaded, reader)
             guard let to = loaded.account(account) else { throw .noAccount }

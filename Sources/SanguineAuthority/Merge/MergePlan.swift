@@ -67,7 +67,7 @@ struct MergePlan {
         let own = try reader.ownedRows(of: account.id)
         try check(theirs, own, settings, reader)
         try moveRecords(theirs, own, settings, loaded, reader)
-        takePlan()
+        takePlan(try PlanSources.passes(in: theirs.documents + own.documents))
         let holds = moveQuotas(theirs, own, quotas, loaded)
         try moveDocuments(theirs, own, reader)
         moveTokens()
@@ -161,16 +161,21 @@ struct MergePlan {
         merged.blobs = records.blobs
     }
 
-    /// Gives the account the guest's plan if it ends later than its own.
-    private mutating func takePlan() {
-        guard guest.profile.plan == .premium else { return }
+    /// Gives the account the guest's plan, or that of the passes of both, which add up, if it ends
+    /// later than its own.
+    private mutating func takePlan(_ passes: [String: PlanPass]) {
+        let isPremium = guest.profile.plan == .premium
+        let theirs = isPremium ? PlanTerm(endsAt: guest.planExpiresAt) : nil
+        guard let term = PlanTerm.longer(theirs, PlanPass.term(of: passes)),
+            !term.isOver(at: now)
+        else { return }
         if account.profile.plan == .premium {
             guard let own = account.planExpiresAt else { return }
-            if let theirs = guest.planExpiresAt, theirs <= own { return }
+            if let end = term.endsAt, end <= own { return }
         }
         takesPlan = true
         account.profile.plan = .premium
-        account.planExpiresAt = guest.planExpiresAt
+        account.planExpiresAt = term.endsAt
         head += 1
         account.seq = head
         changes.append(.put(.account(account)))

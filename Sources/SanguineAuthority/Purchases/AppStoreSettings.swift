@@ -8,6 +8,7 @@ import X509
 /// var settings = AuthoritySettings()
 /// settings.appStore = AppStoreSettings(
 ///     bundleID: "com.example.app",
+///     appAppleID: 1_234_567_890,
 ///     roots: [try AppStoreRoot(bytes)],
 ///     products: ["com.example.tokens100": .tokens(100)]
 /// )
@@ -28,9 +29,10 @@ public struct AppStoreSettings: Hashable, Sendable {
     /// Default: production.
     public var environment: Environment
     /// The app's numeric identifier in the App Store, which notifications and app transactions of
-    /// the production environment must name.
+    /// the production environment must name, as Apple's own library demands.
     ///
-    /// Default: `nil`, not checked.
+    /// Default: `nil`, for the sandbox, whose data does not name it. In production, notifications
+    /// and app transactions are then refused.
     public var appAppleID: Int64?
     /// The trusted root certificates: Apple Root CA - G3, except in tests.
     public var roots: [AppStoreRoot]
@@ -97,7 +99,9 @@ public enum StoreProduct: Hashable, Sendable {
     /// Each unit of each transaction credits this number of tokens.
     case tokens(Int64)
     /// The account has the plan `premium`: until the transaction expires, or for a product that
-    /// does not expire, for this number of days, or forever for `nil`.
+    /// does not expire, for this number of days of each unit, or forever for `nil`.
+    ///
+    /// Days of several transactions add up: those of a later one begin when the earlier ones end.
     case premium(days: Int?)
 
     /// A description of the texts that ``init(text:)`` accepts.

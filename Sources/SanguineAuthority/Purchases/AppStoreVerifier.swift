@@ -14,7 +14,8 @@ import X509
 ///    the payload states. So transactions stay valid after Apple's certificates have expired.
 /// 3. The leaf and the intermediate certificate have Apple's marker extensions for receipts and
 ///    for worldwide developer relations. Other certificates below the same root are refused.
-/// 4. The payload is of the configured app and environment.
+/// 4. The payload is of the configured app and environment. In production, notifications and app
+///    transactions also have the configured numeric identifier of the app.
 ///
 /// Certificates are not checked for revocation, which would need a request to Apple for each
 /// purchase.
@@ -159,8 +160,12 @@ struct AppStoreVerifier: Sendable {
     }
 
     private func check(app: Int64?) throws(Problem) {
-        guard settings.environment == .production, let expected = settings.appAppleID else {
-            return
+        guard settings.environment == .production else { return }
+        guard let expected = settings.appAppleID else {
+            throw Problem(
+                .purchaseForeign,
+                "Configure 'appStore.appAppleId' on the server: production demands it."
+            )
         }
         guard app == expected else {
             throw Problem(.purchaseForeign, "Buy it in this server's app: this is of another app.")

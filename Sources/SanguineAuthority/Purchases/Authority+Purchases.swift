@@ -71,18 +71,24 @@ extension Authority {
         verified submission: Submission<AppStoreTransaction>,
         _ settings: AppStoreSettings
     ) async throws(Problem) -> Answer {
-        var holder = PurchaseCommands.Holder(account: account, aliases: [])
-        let content: Result<PurchaseCommands.News, Problem>
-        do throws(Problem) {
-            let news = PurchaseCommands.News(try submission.content.get())
-            holder = try await self.holder(of: news, sentBy: account, settings)
-            content = .success(news)
-        } catch {
-            content = .failure(error)
+        var refused: PurchaseCommands.Holder?
+        return try await lookingAgain { () async throws(Problem) -> Answer? in
+            var holder = PurchaseCommands.Holder(account: account, aliases: [])
+            let content: Result<PurchaseCommands.News, Problem>
+            do throws(Problem) {
+                let news = PurchaseCommands.News(try submission.content.get())
+                holder = try await self.holder(of: news, sentBy: account, settings)
+                // Nothing has changed: the transaction belongs to another account.
+                guard holder != refused else { throw .purchaseTaken }
+                content = .success(news)
+            } catch {
+                content = .failure(error)
+            }
+            refused = holder
+            return try await perform(
+                purchases(settings).credit(holder, submission.with(content))
+            )
         }
-        return try await perform(
-            purchases(settings).credit(holder, submission.with(content))
-        )
     }
 
     /// Handles a server notification of the App Store, version 2.
@@ -131,21 +137,21 @@ extension Authority {
         _ id: String,
         _ settings: AppStoreSettings
     ) async throws(Problem) -> StoreNotificationOutcome.Result {
-        // Another request may claim the transaction between the look-up and the command.
-        for _ in 0..<Self.attempts {
+        // Another request may claim the transaction, or merge or delete its account, between the
+        // look-up and the command.
+        try await lookingAgain { () async throws(Problem) -> StoreNotificationOutcome.Result? in
             let owner = try await owner(of: news)
             let holder = try await holder(of: news, ownedBy: owner)
             // Nothing is left to change in an account that was deleted.
             if owner != nil, holder == nil { return .acknowledged }
             let command = purchases(settings).notify(id, news, holder)
-            switch try await perform(command) {
+            switch try await perform(command, evenIfDeleted: true) {
             case .done: return .applied
             case .repeated: return .repeated
             case .unknown: return .acknowledged
-            case .moved: continue
+            case .moved: return nil
             }
         }
-        throw Problem(.overloaded, "Send the notification again.", retryAfter: 1)
     }
 
     private func purchases(_ settings: AppStoreSettings) -> PurchaseCommands {
@@ -217,7 +223,7 @@ extension Authority {
         _ account: Identifier
     ) async throws(Problem) -> PurchaseCommands.Holder? {
         var (account, aliases) = (account, Set<Identifier>())
-        for _ in 0..<Self.attempts {
+        for _ in 0...Self.aliasSteps {
             let id = account
             let loaded = try await read { storage throws(StorageError) in
                 try await storage.load([.account(id)])
@@ -264,8 +270,6 @@ extension Authority {
             (purchase.credited - left) * AppStoreTransaction.wholePart / purchase.credited
         return report
     }
-
-    private static let attempts = 8
 }
 
 extension PurchaseCommands.News {

@@ -39,7 +39,7 @@ struct PurchaseCommands: Sendable {
     }
 
     /// The account of a purchase, with the guests that were merged into it.
-    struct Holder: Sendable {
+    struct Holder: Hashable, Sendable {
         var account: Identifier
         var aliases: Set<Identifier>
 
@@ -50,9 +50,11 @@ struct PurchaseCommands: Sendable {
 
     /// Credits a transaction to the account that sends it, once.
     ///
+    /// - Returns: The command; `nil` as its result if the transaction belongs to another account, so
+    ///   that the caller looks again.
     /// - Throws: in this order `not_found`, `idempotency_mismatch`, `idempotency_expired`,
-    ///   the problem of the content, `purchase_taken`.
-    func credit(_ holder: Holder, _ submission: Submission<News>) -> Command<Answer> {
+    ///   the problem of the content.
+    func credit(_ holder: Holder, _ submission: Submission<News>) -> Command<Answer?> {
         let account = holder.account
         let news = try? submission.content.get()
         let operation = Key.operation(account, key: submission.key)
@@ -66,7 +68,7 @@ struct PurchaseCommands: Sendable {
                 return Decision(Answer(answer, replayed: true))
             }
             let news = try submission.content.get()
-            guard let effect = try apply(news, to: holder, loaded) else { throw .purchaseTaken }
+            guard let effect = try apply(news, to: holder, loaded) else { return Decision(nil) }
             let answer = encoder.answer(
                 200,
                 PurchaseAnswer(
@@ -95,7 +97,8 @@ struct PurchaseCommands: Sendable {
         case done
         /// It was handled before.
         case repeated
-        /// The transaction belongs to another account by now: the caller looks again.
+        /// The transaction belongs to another account by now, or the account has been merged or
+        /// deleted: the caller looks again.
         case moved
         /// The product is unknown, and so is the transaction.
         case unknown
@@ -114,6 +117,9 @@ struct PurchaseCommands: Sendable {
                 return Decision(.repeated)
             }
             guard try product(of: news, loaded) != nil else { return Decision(.unknown) }
+            if let holder, loaded.account(holder.account)?.state != .active {
+                return Decision(.moved)
+            }
             let handled = Change.put(HandledNotification(id: id, at: now))
             guard let holder else {
                 guard let changes = try store(news, loaded) else { return Decision(.moved) }
@@ -168,7 +174,7 @@ struct PurchaseCommands: Sendable {
             var sources =
                 try loaded.document(PlanSources.self, PlanSources.id(id))
                 ?? PlanSources(of: account)
-            sources.purchases[subscription.original] = subscription.term
+            sources.set(subscription)
             let (row, feed, changes) = identity.change(account, balance, to: &sources, loaded)
             return Effect(
                 account: row,
@@ -273,19 +279,13 @@ struct PurchaseCommands: Sendable {
 
     private func add(_ news: News, days: Int?, to subscription: inout StoreSubscription) {
         let transaction = news.transaction
-        let end: Timestamp? =
-            if let end = transaction.expiresAt {
-                end
-            } else if let known = subscription.periods[transaction.id] {
-                // As it was at the purchase, even if the product has another duration now.
-                known.endsAt
-            } else {
-                days.map { transaction.purchasedAt + .seconds(Int64($0) * 86_400) }
-            }
+        let pass = pass(of: news, days: days, subscription.periods[transaction.id])
+        let isRefunded = news.refundedPart >= AppStoreTransaction.wholePart
         let period = StoreSubscription.Period(
-            endsAt: end,
-            isVoid: news.isVoid,
-            knownAt: news.knownAt
+            endsAt: transaction.expiresAt ?? pass?.ownEnd,
+            isVoid: pass == nil ? news.isVoid : isRefunded,
+            knownAt: news.knownAt,
+            pass: pass
         )
         subscription.add(period, of: transaction.id)
         guard let grace = news.grace, news.knownAt >= subscription.graceKnownAt else { return }
@@ -294,6 +294,32 @@ struct PurchaseCommands: Sendable {
             (subscription.graceEndsAt, subscription.graceOf) = (end, transaction.id)
         } else {
             (subscription.graceEndsAt, subscription.graceOf) = (nil, nil)
+        }
+    }
+
+    /// Returns the pass that a transaction pays for; `nil` for a subscription, and for a plan without
+    /// an end.
+    private func pass(
+        of news: News,
+        days: Int?,
+        _ known: StoreSubscription.Period?
+    ) -> PlanPass? {
+        let transaction = news.transaction
+        guard transaction.expiresAt == nil else { return nil }
+        let seconds: Int64? =
+            if let known {
+                // As it was at the purchase, even if the product has another duration now.
+                known.pass?.seconds
+                    ?? known.endsAt.map { ($0 - transaction.purchasedAt).components.seconds }
+            } else {
+                days.map { Int64($0) * 86_400 * transaction.quantity }
+            }
+        return seconds.map {
+            PlanPass(
+                boughtAt: transaction.purchasedAt,
+                seconds: max(0, $0),
+                refundedPart: news.refundedPart
+            )
         }
     }
 

@@ -34,12 +34,19 @@ struct StoreSubscription: StoredDocument, Hashable {
 
     /// The part of a subscription that one transaction pays for.
     struct Period: Codable, Hashable, Sendable {
-        /// The end; `nil` for never.
+        /// The end, for a pass without the account's other ones; `nil` for never.
         var endsAt: Timestamp?
         /// Whether it was refunded, revoked, or replaced by an upgrade.
         var isVoid: Bool
         /// The time at which the App Store signed the newest news.
         var knownAt: Timestamp
+        /// The pass; `nil` for a subscription or a plan without an end, and in older documents.
+        var pass: PlanPass?
+
+        /// The refunded part in milliunits of a percent.
+        var refundedPart: Int64 {
+            isVoid ? AppStoreTransaction.wholePart : pass?.refundedPart ?? 0
+        }
     }
 
     /// The id of the first transaction, which all renewals share.
@@ -65,10 +72,10 @@ struct StoreSubscription: StoredDocument, Hashable {
 
     static func id(_ original: String) -> String { "appStore subscription \(original)" }
 
-    /// The time for which it pays; `nil` for none.
+    /// The time for which it pays, without passes; `nil` for none.
     var term: PlanTerm? {
         var term: PlanTerm?
-        for period in periods.values where !period.isVoid {
+        for period in periods.values where !period.isVoid && period.pass == nil {
             term = PlanTerm.longer(term, PlanTerm(endsAt: period.endsAt))
         }
         // A grace period extends a subscription, but does not replace a refunded one.
@@ -114,8 +121,10 @@ struct PlanSources: StoredDocument, Hashable {
     var account: Identifier
     /// The term that an administrator has set; `nil` for none.
     var administrator: PlanTerm?
-    /// The terms of purchases, by the id of the first transaction.
+    /// The terms of purchases without passes, by the id of the first transaction.
     var purchases: [String: PlanTerm] = [:]
+    /// The passes by the ids of their transactions; `nil` for none, and in older documents.
+    var passes: [String: PlanPass]?
 
     var documentID: String { Self.id(account) }
     var documentAccount: Identifier? { account }
@@ -134,21 +143,60 @@ struct PlanSources: StoredDocument, Hashable {
 
     /// The plan at a time, and its end; `nil` for never.
     func plan(at now: Timestamp) -> (plan: Account.Plan, endsAt: Timestamp?) {
-        let terms = [administrator] + purchases.values.map(Optional.some)
+        let terms =
+            [administrator, PlanPass.term(of: passes ?? [:])]
+            + purchases.values.map(Optional.some)
         let longest = terms.reduce(nil, PlanTerm.longer)
         guard let longest, !longest.isOver(at: now) else { return (.free, nil) }
         return (.premium, longest.endsAt)
+    }
+
+    /// Returns all passes in those of some documents that are sources of a plan.
+    static func passes(in rows: [DocumentRow]) throws -> [String: PlanPass] {
+        var passes: [String: PlanPass] = [:]
+        for row in rows where row.kind == kind && row.id.hasPrefix(prefix) {
+            passes.merge(try PlanSources(row).passes ?? [:]) { own, _ in own }
+        }
+        return passes
     }
 
     /// Adds the terms of a merged guest.
     mutating func merge(_ other: PlanSources) {
         administrator = PlanTerm.longer(administrator, other.administrator)
         purchases.merge(other.purchases) { PlanTerm.longer($0, $1) ?? $0 }
+        for (id, pass) in (other.passes ?? [:]).sorted(by: { $0.key < $1.key }) {
+            let rest = add(pass, of: id) ? nil : PlanTerm(endsAt: pass.ownEnd)
+            purchases[id] = PlanTerm.longer(purchases[id], rest)
+        }
+    }
+
+    /// Sets the term and the passes that a subscription gives now.
+    mutating func set(_ subscription: StoreSubscription) {
+        var term = subscription.term
+        for (id, period) in subscription.periods.sorted(by: { $0.key < $1.key }) {
+            guard let pass = period.pass else { continue }
+            if period.isVoid {
+                passes?[id] = nil
+            } else if !add(pass, of: id) {
+                term = PlanTerm.longer(term, PlanTerm(endsAt: pass.ownEnd))
+            }
+        }
+        purchases[subscription.original] = term
+    }
+
+    /// Adds a pass, or changes a known one; returns false if there are too many.
+    private mutating func add(_ pass: PlanPass, of id: String) -> Bool {
+        var passes = passes ?? [:]
+        guard passes[id] != nil || passes.count < PlanPass.limit else { return false }
+        passes[id] = pass
+        self.passes = passes
+        return true
     }
 
     /// Removes terms that are over, so that the document stays small.
     mutating func drop(before now: Timestamp) {
         purchases = purchases.filter { !$0.value.isOver(at: now) }
+        passes = passes.map { PlanPass.current($0, at: now) }
     }
 }
 

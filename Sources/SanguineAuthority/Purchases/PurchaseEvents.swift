@@ -27,9 +27,9 @@ struct PurchaseEvents: Sendable {
         let known = before.account == nil ? nil : before.periods[news.transaction.id]
         var changes: [Change] = []
         if known == nil { changes.append(change(.purchase, plan)) }
-        let wasVoid = known?.isVoid ?? false
-        guard wasVoid != period.isVoid, !news.transaction.isUpgraded else { return changes }
-        changes.append(change(period.isVoid ? .refund : .refundReversed, plan))
+        let (earlier, refunded) = (known?.refundedPart ?? 0, period.refundedPart)
+        guard earlier != refunded, !news.transaction.isUpgraded else { return changes }
+        changes.append(change(earlier < refunded ? .refund : .refundReversed, plan))
         return changes
     }
 

@@ -18,7 +18,8 @@ extension Endpoints {
                 identityToken: identity.identityToken,
                 nonce: identity.nonce,
                 as: guest,
-                key: try admission.optionalKey(request)
+                key: try admission.optionalKey(request),
+                refreshToken: body.refreshToken
             )
         } else {
             signedIn = try await authority.signIn(body, as: guest, from: request.address)

@@ -10,8 +10,8 @@ struct AccountCommand: AsyncParsableCommand {
         commandName: "account",
         abstract: "Look up accounts, and support, export or delete them.",
         subcommands: [
-            Find.self, List.self, Show.self, Grant.self, Debit.self, GiveBack.self, Plan.self,
-            Revoke.self, Delete.self, Export.self,
+            Find.self, List.self, Show.self, Grant.self, Debit.self, GiveBack.self, Limit.self,
+            Plan.self, Revoke.self, Delete.self, Export.self,
         ]
     )
 
@@ -88,6 +88,7 @@ struct AccountCommand: AsyncParsableCommand {
                 isDeleted: account.state == .deleted,
                 available: balance.available,
                 held: balance.held,
+                spendingPerDay: balance.spending.perDay,
                 head: balance.head,
                 quotas: quotas.compactMap { name in
                     loaded.quota(id, name: name).map {
@@ -124,6 +125,8 @@ struct ShownAccount: Encodable {
     var isDeleted: Bool
     var available: Int64
     var held: Int64
+    /// The account's own spending limit; `nil` for the server's.
+    var spendingPerDay: Int64?
     var head: Int64
     var quotas: [UsedQuota]
     /// The ways to sign in, without secrets.
@@ -137,6 +140,7 @@ struct ShownAccount: Encodable {
         )
         try Output.write("since     \(account.createdAt)  \(account.timeZone), \(account.language)")
         try Output.write("balance   \(available) \(unit), \(held) held  (head \(head))")
+        if let spendingPerDay { try Output.write("limit     \(spendingPerDay) \(unit) per day") }
         for quota in quotas {
             let used = "\(quota.used) used on \(quota.day)"
             try Output.write("quota     \(quota.name): \(used), resets \(quota.resetsAt)")

@@ -62,6 +62,57 @@ extension AccountCommand {
     }
 }
 
+extension AccountCommand {
+    /// `sanguine account limit`.
+    struct Limit: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Set the amount that an account may spend per day.",
+            discussion: """
+                Replaces 'spending.perDay' for this account, or with '--default' restores it. What \
+                was spent today counts. Calls the running server at its admin port, with an admin \
+                token.
+                """
+        )
+
+        @OptionGroup var admin: AdminOptions
+        @OptionGroup var account: AccountOption
+        @OptionGroup var reason: ReasonOption
+
+        @Option(help: "The amount per day of the account's calendar, 0 or more.")
+        var perDay: Int64?
+
+        @Flag(name: .customLong("default"), help: "Restore the server's limit.")
+        var restoresDefault = false
+
+        @Option(
+            help: "The idempotency key, to repeat a request without a response. Default: a new one."
+        )
+        var key: String?
+
+        func validate() throws {
+            guard (perDay != nil) != restoresDefault else {
+                throw ValidationError("Set either '--per-day' or '--default'.")
+            }
+            guard perDay.map({ $0 >= 0 }) ?? true else {
+                throw ValidationError("Set '--per-day' to 0 or more.")
+            }
+        }
+
+        func run() async throws {
+            let body = try await admin.send(
+                "PUT",
+                "\(account.path)/spending",
+                body: SpendingLimitRequest(perDay: perDay, reason: reason.reason),
+                key: key ?? UUID().uuidString.lowercased()
+            )
+            if admin.json { return try Output.write(String(decoding: body, as: UTF8.self)) }
+            let unit = try JSONDecoder().decode(BalanceAnswer.self, from: body).balance.unit
+            let limit = perDay.map { "\($0) \(unit) per day" }
+            try Output.write("limit     \(limit ?? "that of the server")")
+        }
+    }
+}
+
 /// The amount, its reason, the account, and the address of the server.
 struct GiftOptions: ParsableArguments {
     @OptionGroup var admin: AdminOptions

@@ -6,7 +6,8 @@ public struct UpgradeRequest: Hashable, Codable, Sendable {
     public var password: String
     /// The newest refresh token of the session, as proof that the user's device asks.
     ///
-    /// Needed only for a registered account, and not within ten minutes of a sign-in.
+    /// Needed for a registered account, for a guest if the server demands it, and not within ten
+    /// minutes of a sign-in.
     public var refreshToken: String?
 
     /// Creates the body.
@@ -62,18 +63,29 @@ public struct SessionRequest: Hashable, Codable, Sendable {
     public var identityToken: String?
     /// The nonce of the token.
     public var nonce: String?
+    /// The newest refresh token of the guest that is merged, as proof that the guest's device asks.
+    ///
+    /// Needed only if the server demands it, and not within ten minutes of the guest's sign-in.
+    public var refreshToken: String?
 
     /// Creates the body for an e-mail address.
-    public init(email: String, password: String) {
+    public init(email: String, password: String, refreshToken: String? = nil) {
         self.email = email
         self.password = password
+        self.refreshToken = refreshToken
     }
 
     /// Creates the body for an identity token.
-    public init(provider: String, identityToken: String, nonce: String?) {
+    public init(
+        provider: String,
+        identityToken: String,
+        nonce: String?,
+        refreshToken: String? = nil
+    ) {
         self.provider = provider
         self.identityToken = identityToken
         self.nonce = nonce
+        self.refreshToken = refreshToken
     }
 }
 

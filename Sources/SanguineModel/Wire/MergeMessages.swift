@@ -118,9 +118,16 @@ public struct MergeOffer: Hashable, Codable, Sendable {
 public struct MergeRequest: Hashable, Codable, Sendable {
     /// The token of the preview.
     public var mergeToken: String
+    /// The newest refresh token of the guest, as proof that the guest's device asks.
+    ///
+    /// Needed only if the server demands it, and not within ten minutes of the guest's sign-in.
+    public var refreshToken: String?
 
     /// Creates the body.
-    public init(mergeToken: String) { self.mergeToken = mergeToken }
+    public init(mergeToken: String, refreshToken: String? = nil) {
+        self.mergeToken = mergeToken
+        self.refreshToken = refreshToken
+    }
 }
 
 /// A guest that has become a part of the account, as `GET /v1/account/guests` lists it.

@@ -11,9 +11,10 @@ public struct AppStoreSetting: Hashable, Sendable {
     ///
     /// Default: `production`.
     public var environment = "production"
-    /// The app's numeric identifier in the App Store, which notifications must name.
+    /// The app's numeric identifier in the App Store, which notifications and app transactions of
+    /// production must name.
     ///
-    /// Default: `nil`, not checked.
+    /// Default: `nil`; needed in production if ``bundleId`` is set.
     public var appAppleId: Int?
     /// The files of the trusted root certificates, in DER or PEM.
     ///
@@ -69,6 +70,20 @@ public struct AppStoreSetting: Hashable, Sendable {
                     setting: "appStore.roots",
                     value: "",
                     allowed: "at least one file, because purchases are signed below a root",
+                    source: "settings"
+                )
+            )
+        }
+        if bundleId != nil, environment == "production", appAppleId == nil {
+            problems.append(
+                .invalid(
+                    setting: "appStore.appAppleId",
+                    value: "",
+                    allowed: """
+                        the app's Apple ID, as App Store Connect shows it under App Information, \
+                        because production is checked by it; or set 'appStore.environment' to \
+                        sandbox
+                        """,
                     source: "settings"
                 )
             )

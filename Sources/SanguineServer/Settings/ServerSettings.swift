@@ -206,6 +206,13 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 20.
         public var logins = 20
+        /// Whether the registration and the merge of a guest need a proof that its own device asks:
+        /// `optional` or `required`.
+        ///
+        /// With `required`, a stolen access token of a guest cannot give the guest to another
+        /// person. Apps with a version of Sanguine that does not send the proof are then refused,
+        /// unless they signed in within ten minutes. Default: `optional`.
+        public var guestProof = "optional"
     }
 
     /// The access of administrators.

@@ -240,6 +240,11 @@ extension Setting {
             .integer(\.accounts.logins, 1...1_000),
             "The maximum number of logins of an account; another one gets 422."
         ),
+        Setting(
+            "accounts.guestProof",
+            .choice(\.accounts.guestProof, of: ["optional", "required"]),
+            "Whether a guest's registration and merge repeat its newest refresh token."
+        ),
     ]
 
     private static let spending = [
@@ -307,7 +312,7 @@ extension Setting {
         Setting(
             "appStore.appAppleId",
             .optionalInteger(\.appStore.appAppleId, 1...Int(Int64.max)),
-            "The app's numeric identifier, which notifications in production must name."
+            "The app's Apple ID, which production needs together with 'appStore.bundleId'."
         ),
         Setting(
             "appStore.roots",

@@ -4,9 +4,11 @@ import SanguineModel
 
 /// The devices of persons, who register with e-mail addresses.
 struct AccessWorld: Sendable {
-    let email = EmailWorld()
+    let email: EmailWorld
     var authority: Authority { email.authority }
     var clock: ManualClock { email.clock }
+
+    init(_ change: (inout AuthoritySettings) -> Void = { _ in }) { email = EmailWorld(change) }
 
     /// The credentials of a device.
     func device(_ number: Int) -> GuestRequest {

@@ -8,12 +8,13 @@ struct EmailWorld: Sendable {
     static let address = "198.51.100.7"
 
     let clock = ManualClock()
-    let storage = MemoryStorage()
+    let storage = InterruptedStorage()
     let authority: Authority
 
-    init() {
+    init(_ change: (inout AuthoritySettings) -> Void = { _ in }) {
         var settings = AuthoritySettings()
         settings.passwordCost.logRounds = 2
+        change(&settings)
         authority = Authority(
             storage: storage,
             keys: SigningKeys(),

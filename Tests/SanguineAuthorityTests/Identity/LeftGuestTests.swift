@@ -1,6 +1,5 @@
 import Foundation
 import SanguineModel
-import Synchronization
 import TestSupport
 import Testing
 
@@ -62,7 +61,7 @@ struct LeftGuestTests {
         )
         let owner = try await authority.guest(request(3)).signedIn
         let device = request(1)
-        storage.interruptNextLook(at: device.deviceId) {
+        storage.interruptNextLook(at: .device(device.deviceId)) {
             _ = try? await authority.guest(device)
         }
         let joined = try await redeem(1, owner, authority)
@@ -114,34 +113,5 @@ struct LeftGuestTests {
         #expect(refusals.map { $0?.code } == [ProblemCode?](repeating: .notFound, count: 4))
         #expect(try await authority.balance(account).available == 100)
         #expect(try await authority.storage.verifyLedger().differences.isEmpty)
-    }
-}
-
-/// A storage that performs another request after a device was looked up.
-private final class InterruptedStorage: StorageDecorator {
-    private typealias Interruption = (key: Key, body: @Sendable () async -> Void)
-
-    let inner = MemoryStorage()
-    private let next = Mutex<Interruption?>(nil)
-    private let interruptions = Mutex(0)
-
-    var wasInterrupted: Bool { interruptions.withLock { $0 } == 1 }
-
-    func interruptNextLook(at device: String, _ body: @escaping @Sendable () async -> Void) {
-        next.withLock { $0 = (.device(device), body) }
-    }
-
-    func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
-        let loaded = try await inner.load(keys)
-        let body = next.withLock { next -> (@Sendable () async -> Void)? in
-            guard let interruption = next, keys.contains(interruption.key) else { return nil }
-            next = nil
-            return interruption.body
-        }
-        if let body {
-            interruptions.withLock { $0 += 1 }
-            await body()
-        }
-        return loaded
     }
 }

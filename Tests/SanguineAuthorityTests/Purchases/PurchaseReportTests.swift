@@ -31,6 +31,7 @@ struct PurchaseReportTests {
         var settings = AuthoritySettings()
         settings.appStore = AppStoreSettings(
             bundleID: TestAppStore.bundle,
+            appAppleID: TestAppStore.appleID,
             roots: [try AppStoreRoot(world.store.root)]
         )
         return Authority(

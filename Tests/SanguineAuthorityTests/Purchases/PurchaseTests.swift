@@ -91,6 +91,27 @@ struct AppStoreSignatureTests {
         #expect(refusal?.code == .purchaseForeign)
     }
 
+    @Test(arguments: [nil, 1] as [Int64?])
+    func `production refuses notifications and guests of another app, or without its Apple ID`(
+        configured: Int64?
+    ) async throws {
+        let world = try PurchaseWorld { $0.appStore?.appAppleID = configured }
+        let account = try await world.account()
+        let transaction = world.store.transaction("1", of: "tokens")
+        try await world.purchase(account, transaction)
+        await #expect { try await world.notify("REFUND", "n1", transaction) } throws: { error in
+            (error as? Problem)?.code == .purchaseForeign
+        }
+        let device = "1b671a64-40d5-491e-99b0-da01ff1f3341"
+        let app = try world.store.appTransaction("a1", device: device, nonce: "N")
+        await #expect {
+            try await world.guest(2, app: app, device: device)
+        } throws: { error in
+            (error as? Problem)?.code == .purchaseForeign
+        }
+        #expect(try await world.available(account) == 200)
+    }
+
     @Test func `a transaction stays valid after the certificates have expired`() async throws {
         let world = try PurchaseWorld()
         let account = try await world.account()

@@ -8,7 +8,7 @@ import TestSupport
 struct PurchaseWorld: Sendable {
     let store: TestAppStore
     let clock = ManualClock()
-    let storage = MemoryStorage()
+    let storage = InterruptedStorage()
     let authority: Authority
 
     init(
@@ -19,6 +19,7 @@ struct PurchaseWorld: Sendable {
         var settings = AuthoritySettings()
         settings.appStore = AppStoreSettings(
             bundleID: TestAppStore.bundle,
+            appAppleID: TestAppStore.appleID,
             roots: [try AppStoreRoot(store.root)],
             products: [
                 "tokens": .tokens(100), "premium": .premium(days: nil),

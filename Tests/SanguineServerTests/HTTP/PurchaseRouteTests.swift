@@ -20,6 +20,7 @@ struct PurchaseRouteTests {
             let root = folder.appending(path: "root.cer")
             try Data(store.root).write(to: root)
             setup.settings.appStore.bundleId = TestAppStore.bundle
+            setup.settings.appStore.appAppleId = Int(TestAppStore.appleID)
             setup.settings.appStore.roots = [root.path]
             setup.settings.appStore.products = [
                 "tokens": .tokens(100), "pass": .premium(days: 30),
@@ -146,6 +147,7 @@ struct PurchaseRouteTests {
             let root = folder.appending(path: "root.cer")
             if !content.isEmpty { try Data(content.utf8).write(to: root) }
             setup.settings.appStore.bundleId = TestAppStore.bundle
+            setup.settings.appStore.appAppleId = Int(TestAppStore.appleID)
             setup.settings.appStore.roots = [root.path]
             let broken = setup
             let error = await #expect(throws: SettingsError.self) {

@@ -97,6 +97,36 @@ struct DeviceAccessTests {
         }
     }
 
+    @Test func `a merge repeats the guest's newest refresh token`() async throws {
+        let (owner, code) = try await upgrading(fixture.device(network: network))
+        defer { owner.close() }
+        try await owner.account.verify(code: code)
+        let (email, password) = ("ada@example.org", "secret word")
+
+        let client = try fixture.device(seed: 2, network: network).launch()
+        defer { client.close() }
+        try await client.synchronize()
+        let token = try #require(client.users.current.session.refreshToken)
+        try await client.signIn(email: email, password: password)
+        let body = try #require(network.bodies("/v1/sessions").last)
+        #expect(try WireCoding.decode(SessionRequest.self, from: body).refreshToken == token)
+
+        let other = try fixture.device(seed: 3, network: network).launch()
+        defer { other.close() }
+        try await other.synchronize()
+        let guest = try #require(other.users.current.session.refreshToken)
+        try await other.account.merge(
+            try await other.account.previewMerge(email: email, password: password)
+        )
+        let merge = try #require(network.bodies("/v1/accounts/merge").last)
+        #expect(try WireCoding.decode(MergeRequest.self, from: merge).refreshToken == guest)
+
+        // A registered user has no guest to merge.
+        try await other.signIn(email: email, password: password)
+        let again = try #require(network.bodies("/v1/sessions").last)
+        #expect(try WireCoding.decode(SessionRequest.self, from: again).refreshToken == nil)
+    }
+
     @Test func `only after a sign-out is an account without credentials that of a former user`() {
         let session = SessionStateTests.session(1)
         #expect(!SessionState().hasNoUserYet)

@@ -20,6 +20,7 @@ private struct SellingWorld {
         var settings = AuthoritySettings()
         settings.appStore = AppStoreSettings(
             bundleID: TestAppStore.bundle,
+            appAppleID: TestAppStore.appleID,
             roots: [try AppStoreRoot(store.root)],
             products: ["tokens": .tokens(100), "pass": .premium(days: 30)]
         )

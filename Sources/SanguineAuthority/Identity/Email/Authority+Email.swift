@@ -70,7 +70,11 @@ extension Authority {
         from address: String?
     ) async throws(Problem) -> SignedIn {
         let login = try await proven(request, from: address)
-        let signedIn = try await enter(login.account, as: guest)
+        let signedIn = try await enter(
+            login.account,
+            as: guest,
+            refreshToken: request.refreshToken
+        )
         // A password that was changed while it was compared must not leave a session.
         guard try await self.login(of: try email(request.email ?? "")) == login else {
             let identity = try await tokens.verify(signedIn.session.accessToken)
@@ -144,30 +148,24 @@ extension Authority {
         let hash = try await hash(password, limits, from: address)
         let id = Verification.id(.passwordReset, emailSecrets.name(of: email.text))
         let name = Login.Name.email(email.text).text
-        let loaded = try await read { storage throws(StorageError) in
-            try await storage.load([Verification.key(id), Login.key(name)])
-        }
-        guard let known = try loaded.document(Verification.self, id) else {
-            throw .verificationFailed
-        }
-        let codeHash = emailSecrets.hash(ofCode: code, for: id)
-        let command =
-            if let login = try loaded.document(Login.self, name),
-                known.loginState.map({ $0 == emailSecrets.state(of: login) }) ?? true
-            {
-                emailCommands.reset(
-                    known,
-                    login,
-                    of: email,
-                    codeHash: codeHash,
-                    password: hash,
-                    notice: try notice(mailText.passwordChanged(), to: email, login.account)
-                )
-            } else {
-                emailCommands.reject(known, of: email)
+        let registration = try await confirming { () async throws(Problem) in
+            let loaded = try await read { storage throws(StorageError) in
+                try await storage.load([Verification.key(id), Login.key(name)])
             }
-        guard case .done(let registration) = try await perform(command) else {
-            throw .verificationFailed
+            guard let known = try loaded.document(Verification.self, id) else {
+                throw .verificationFailed
+            }
+            guard let login = try loaded.document(Login.self, name),
+                known.loginState.map({ $0 == emailSecrets.state(of: login) }) ?? true
+            else { return emailCommands.reject(known, of: email) }
+            return emailCommands.reset(
+                known,
+                login,
+                of: email,
+                codeHash: emailSecrets.hash(ofCode: code, for: id),
+                password: hash,
+                notice: try notice(mailText.passwordChanged(), to: email, login.account)
+            )
         }
         try await perform(emailCommands.forgive(limits))
         return try await complete(registration)
@@ -183,13 +181,21 @@ extension Authority {
         from address: String?
     ) async throws(Problem) -> (SignedIn, head: Int64) {
         let password = try Password.new(request.password)
-        let (email, login) = try await ownLogin(identity)
-        try await check(request.current, of: login, email, from: address)
-        let hash = try await hash(password, [], from: address)
-        let notice = try notice(mailText.passwordChanged(), to: email, login.account)
-        let caller = try await caller(identity, nil)
-        let command = emailCommands.setPassword(login, of: email, hash, notice, by: caller)
-        return try await complete(try await perform(command))
+        var new: PasswordHash?
+        let registration = try await lookingAgain {
+            () async throws(Problem) -> IdentityCommands.Registration? in
+            let (email, login) = try await ownLogin(identity)
+            try await check(request.current, of: login, email, from: address)
+            let hash =
+                if let new { new } else { try await hash(password, [], from: address) }
+            new = hash
+            let notice = try notice(mailText.passwordChanged(), to: email, login.account)
+            let caller = try await caller(identity, nil)
+            return try await perform(
+                emailCommands.setPassword(login, of: email, hash, notice, by: caller)
+            )
+        }
+        return try await complete(registration)
     }
 
     /// Sends a code to a new address of the account.
@@ -247,20 +253,20 @@ extension Authority {
     ) async throws(Problem) -> (SignedIn, head: Int64) {
         guard let code = VerificationCode.digits(of: code) else { throw .verificationFailed }
         let id = Verification.id(purpose, identity.account.description)
-        let loaded = try await read { storage throws(StorageError) in
-            try await storage.load([Verification.key(id), .account(identity.account)])
-        }
-        guard let account = loaded.account(identity.account) else { throw .noAccount }
-        guard let known = try loaded.document(Verification.self, id),
-            let new = known.email.flatMap({ EmailAddress($0) })
-        else { throw .verificationFailed }
-        var notice: Mail?
-        if let old = account.profile.email.flatMap({ EmailAddress($0) }) {
-            notice = try self.notice(mailText.emailChanged(to: new), to: old, account.id)
-        }
         let caller = try await caller(identity, nil)
-        let confirmation = try await perform(
-            emailCommands.confirm(
+        let registration = try await confirming { () async throws(Problem) in
+            let loaded = try await read { storage throws(StorageError) in
+                try await storage.load([Verification.key(id), .account(identity.account)])
+            }
+            guard let account = loaded.account(identity.account) else { throw .noAccount }
+            guard let known = try loaded.document(Verification.self, id),
+                let new = known.email.flatMap({ EmailAddress($0) })
+            else { throw .verificationFailed }
+            var notice: Mail?
+            if let old = account.profile.email.flatMap({ EmailAddress($0) }) {
+                notice = try self.notice(mailText.emailChanged(to: new), to: old, account.id)
+            }
+            return emailCommands.confirm(
                 known,
                 new,
                 of: identity.account,
@@ -269,9 +275,25 @@ extension Authority {
                 notice: notice,
                 by: caller
             )
-        )
-        guard case .done(let registration) = confirmation else { throw .verificationFailed }
+        }
         return try await complete(registration)
+    }
+
+    /// Performs the command of a code, looking again while other requests change the account.
+    ///
+    /// - Parameter command: Looks the account up, and returns the command.
+    /// - Returns: The registration of the right code.
+    /// - Throws: `verification_failed` for a wrong code, or the problem of the command.
+    private func confirming(
+        _ command: () async throws(Problem) -> Command<EmailCommands.Confirmation>
+    ) async throws(Problem) -> IdentityCommands.Registration {
+        try await lookingAgain { () async throws(Problem) -> IdentityCommands.Registration? in
+            switch try await perform(try await command()) {
+            case .done(let registration): return registration
+            case .wrongCode: throw .verificationFailed
+            case .changed: return nil
+            }
+        }
     }
 
     private func draft(

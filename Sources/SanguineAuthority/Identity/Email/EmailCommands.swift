@@ -10,6 +10,8 @@ struct EmailCommands: Sendable {
     enum Confirmation: Sendable {
         case done(IdentityCommands.Registration)
         case wrongCode
+        /// The account or its login was changed by another request: the caller looks again.
+        case changed
     }
 
     /// Counts an attempt against all limits.
@@ -36,7 +38,7 @@ struct EmailCommands: Sendable {
     ///   - verification: The request.
     ///   - mail: The message.
     ///   - limits: The limits that count it.
-    ///   - proof: The proof that a registered account needs; `nil` if it was proved in another way.
+    ///   - proof: The proof, if the account needs one; `nil` if it was proved in another way.
     /// - Returns: The command. It refuses with `session_ended`, `credentials_invalid` or
     ///   `rate_limited`.
     func start(
@@ -49,7 +51,7 @@ struct EmailCommands: Sendable {
         let proofKeys = proof.map { proof in [proof.key] + (account.map { [.account($0)] } ?? []) }
         return Command(keys: limits.map(\.key) + (proofKeys ?? [])) { loaded throws(Problem) in
             if let proof, let row = account.flatMap(loaded.account),
-                row.profile.kind == .registered || proof.token != nil
+                proof.isNeeded(by: row, identity.settings)
             {
                 try proof.check(loaded, in: row, at: now)
             }
@@ -68,7 +70,8 @@ struct EmailCommands: Sendable {
     ///   - codeHash: The keyed hash of the presented code.
     ///   - notice: The message to the old address.
     ///   - caller: The session that presents the code.
-    /// - Returns: The command. It refuses with `verification_failed` or `email_taken`.
+    /// - Returns: The command. It refuses with `verification_failed`, `email_taken`, or
+    ///   `session_ended`.
     func confirm(
         _ known: Verification,
         _ address: EmailAddress,
@@ -92,7 +95,9 @@ struct EmailCommands: Sendable {
                 + (oldLogin.map { [Login.key($0.text)] } ?? [])
         ) { loaded, reader throws(Problem) in
             if let wrong = try presented(codeHash, known, loaded) { return wrong }
-            guard loaded.account(account)?.profile.email == old else { throw .accountChanged }
+            guard loaded.account(account)?.profile.email == old else {
+                return Decision(.changed)
+            }
             var previous: Login?
             if let oldLogin, let found = try loaded.document(Login.self, oldLogin.text),
                 found.account == account
@@ -136,8 +141,9 @@ struct EmailCommands: Sendable {
             reader throws(Problem) in
             if let wrong = try presented(codeHash, known, loaded) { return wrong }
             let decided = try bind.decide(loaded, reader)
+            guard let registration = decided.outcome else { return Decision(.changed) }
             return Decision(
-                .done(decided.outcome),
+                .done(registration),
                 changes: decided.changes + [.delete(known)]
             )
         }
@@ -164,13 +170,16 @@ struct EmailCommands: Sendable {
 
     /// Sets the password of a login that is still as it was read, opens a session, and ends all
     /// other access; the device of the caller keeps it, if there is a caller.
+    ///
+    /// - Returns: The command; `nil` as its result if the login was changed by another request, so
+    ///   that the caller looks again. It refuses with `session_ended`.
     func setPassword(
         _ login: Login,
         of address: EmailAddress,
         _ password: PasswordHash,
         _ notice: Mail,
         by caller: IdentityCommands.Caller?
-    ) -> Command<IdentityCommands.Registration> {
+    ) -> Command<IdentityCommands.Registration?> {
         let bind = identity.register(
             .email(address.text),
             password: password.text,
@@ -183,7 +192,9 @@ struct EmailCommands: Sendable {
             loaded,
             reader throws(Problem) in
             guard try loaded.document(Login.self, login.name) == login else {
-                throw .accountChanged
+                // A change of the login may have ended the caller's session.
+                if caller != nil { _ = try bind.decide(loaded, reader) }
+                return Decision(nil)
             }
             let decided = try bind.decide(loaded, reader)
             let code = try loaded.document(CurrentMoveCode.self, current)

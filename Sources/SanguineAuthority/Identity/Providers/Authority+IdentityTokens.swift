@@ -19,7 +19,7 @@ extension Authority {
         key: String? = nil
     ) async throws(Problem) -> (SignedIn, head: Int64) {
         let verified = try await identityTokens.verify(request)
-        let (account, head) = try await account(identity.account)
+        let (_, head) = try await account(identity.account)
         let use = key.map {
             IdentityTokenUse(
                 path: "accounts/identity",
@@ -32,8 +32,7 @@ extension Authority {
         return try await once(verified, use) { () throws(Problem) in
             try await register(
                 .identity(provider: verified.provider, subject: verified.subject),
-                // A verified login is not replaced by an address that is only shown.
-                email: account.email == nil ? verified.email : nil,
+                email: verified.email,
                 refreshToken: request.refreshToken,
                 identity
             )
@@ -50,6 +49,7 @@ extension Authority {
     ///   - nonce: The nonce of the token, as the app created it.
     ///   - guest: The guest that the caller was; merged into the account. `nil` for none.
     ///   - key: The idempotency key, with which a lost response is repeated; `nil` for none.
+    ///   - refreshToken: The newest refresh token of the guest, as its proof. Default: none.
     /// - Returns: The account with its new session.
     /// - Throws: `invalid_content` for an unknown provider, `identity_token_invalid`,
     ///   `credentials_invalid` if no account has the identity, `overloaded` if the provider's keys
@@ -59,7 +59,8 @@ extension Authority {
         identityToken: String,
         nonce: String,
         as guest: Identity?,
-        key: String? = nil
+        key: String? = nil,
+        refreshToken: String? = nil
     ) async throws(Problem) -> SignedIn {
         let request = IdentityRequest(
             provider: provider,
@@ -77,7 +78,7 @@ extension Authority {
                 return signedIn
             }
             return try await once(verified, use) { () throws(Problem) in
-                try await enter(account, as: guest)
+                try await enter(account, as: guest, refreshToken: refreshToken)
             } session: {
                 $0.session
             }
