@@ -183,11 +183,11 @@ class Entry: @unchecked Sendable {
 
     /// Stores the shown value and its base.
     func show(_ change: Entries.Change, number: UInt64) {
-        let landing = change.landing.flatMap { $0.remaining.isEmpty ? nil : $0 }
-        if landing != nil || base != nil {
+        let fetched = change.fetched.flatMap { $0.remaining.isEmpty ? nil : $0 }
+        if fetched != nil || base != nil {
             baseVersion = number
-            base = landing?.base
-            notes = landing?.notes ?? BaseMetadata()
+            base = fetched?.base
+            notes = fetched?.notes ?? BaseMetadata()
         }
         set(change.shown, looksSame: change.looksSame, version: number)
     }

@@ -360,7 +360,7 @@ final class RemoteMutationDriver: OutboxDriver {
         let result = PushResult(id: row.id, status: .applied, head: head)
         var rest: [ErasedQuery]?
         settling.withResponse(of: sequence) {
-            let landing = outbox.recordOutcomes(departure, [result]) { contents in
+            let recorded = outbox.recordOutcomes(departure, [result]) { contents in
                 guard !ids.isEmpty else { return [] }
                 let items = contents.state.outbox.items
                 return contents.rows.values.filter { waiting in
@@ -370,7 +370,7 @@ final class RemoteMutationDriver: OutboxDriver {
                 }
                 .compactMap { ids.rewrite($0) }
             }
-            guard let (steps, rewritten) = landing else { return }
+            guard let (steps, rewritten) = recorded else { return }
             for row in rewritten { showAgain(row) }
             rest = takeOver(said, of: sequence)
             outbox.deliverOutcomes(steps)

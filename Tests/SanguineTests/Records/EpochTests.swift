@@ -155,8 +155,8 @@ import Testing
 
         let result = PushResult(id: id, status: .applied, head: 5)
         let push = PushAnswer(results: [result], head: 5)
-        let landed = state.pushCompleted(send, push, epoch: lost, over: base)
-        #expect(landed.adopt == nil && landed.missing == .more)
+        let pushed = state.pushCompleted(send, push, epoch: lost, over: base)
+        #expect(pushed.adopt == nil && pushed.missing == .more)
         let nothing = PullAnswer(changes: [], next: 8, head: 8, hasMore: false, epoch: present)
         let actions = state.received(.init(nothing, since: 8), over: base)
         #expect(actions.adopt == nil && actions.steps == [.reopened([1])])
