@@ -33,8 +33,8 @@ extension Entries {
                 guarded.unremoved.insert(sequence)
             }
             var effects = effects
-            for place in effects.indices {
-                effects[place].isWithheld = guarded.switches.withholds(effects[place])
+            for index in effects.indices {
+                effects[index].isWithheld = guarded.switches.withholds(effects[index])
             }
             let missing = effects.filter { effect in
                 effect.acknowledgedAt == nil

@@ -23,10 +23,10 @@ struct LiveBatches {
     /// The number of the last change, and the records that changed at it.
     private var last: (number: Int64, records: Set<RecordKey>) = (0, [])
 
-    init(after place: FeedMark) {
-        position = place.number
-        boundary = place.number
-        epoch = place.epoch
+    init(after mark: FeedMark) {
+        position = mark.number
+        boundary = mark.number
+        epoch = mark.epoch
     }
 
     /// Returns whether an event's id belongs to the same epoch as earlier ones.

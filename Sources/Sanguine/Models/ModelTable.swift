@@ -106,14 +106,14 @@ final class ModelTable {
 
     private func endTurn() {
         for id in asked.keys { kept.removeValue(forKey: id)?.end?.cancel() }
-        var place = kept.count
+        var index = kept.count
         kept.merge(asked.mapValues { Kept(model: $0) }) { $1 }
         asked = [:]
-        while place < kept.count {
-            if isKnownUniquelyReferenced(&kept.values[place].model) {
-                place += 1
+        while index < kept.count {
+            if isKnownUniquelyReferenced(&kept.values[index].model) {
+                index += 1
             } else {
-                kept.remove(at: place)
+                kept.remove(at: index)
             }
         }
         while kept.count > ClientLimits.unheldModels { kept.removeFirst().value.end?.cancel() }

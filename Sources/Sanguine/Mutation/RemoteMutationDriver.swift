@@ -159,10 +159,10 @@ final class RemoteMutationDriver: OutboxDriver {
         inPlaceOf replaced: [Int64] = []
     ) {
         var effects = view.effects(of: row.sequence)
-        for place in effects.indices {
-            effects[place].mutation = row.name
-            if row.outcomeUnknown { effects[place].sentAt = 0 }
-            if case .acknowledged = row.phase { effects[place].acknowledgedAt = 0 }
+        for index in effects.indices {
+            effects[index].mutation = row.name
+            if row.outcomeUnknown { effects[index].sentAt = 0 }
+            if case .acknowledged = row.phase { effects[index].acknowledgedAt = 0 }
         }
         applyNow(
             entries.setEffects(effects, of: row.sequence, inPlaceOf: replaced, for: user)

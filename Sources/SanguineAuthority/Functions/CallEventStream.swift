@@ -47,7 +47,7 @@ package final class CallEventStream: Sendable {
 
     private let source: Source
     private let authority: Authority
-    private let place: SharedPool.Permit?
+    private let permit: SharedPool.Permit?
     private let delay: any Clock<Duration>
     private let ping: RepeatingTimer?
     private let number: UInt64
@@ -58,14 +58,14 @@ package final class CallEventStream: Sendable {
         _ call: RunningCall,
         after index: Int64?,
         _ authority: Authority,
-        _ place: SharedPool.Permit,
+        _ permit: SharedPool.Permit,
         pingInterval: Duration,
         deadlines: Deadlines,
         delay: any Clock<Duration>
     ) {
         source = .live(call)
         self.authority = authority
-        self.place = place
+        self.permit = permit
         self.delay = delay
         state = Mutex(State(index: (index ?? -1) + 1))
         call.readerJoined()
@@ -86,7 +86,7 @@ package final class CallEventStream: Sendable {
         source = .stored(run: run, answer)
         self.authority = authority
         self.delay = delay
-        place = nil
+        permit = nil
         ping = nil
         number = 0
         state = Mutex(State(index: (index ?? -1) + 1))
@@ -116,7 +116,7 @@ package final class CallEventStream: Sendable {
         }
         guard isFirst else { return }
         ping?.cancel()
-        place?.release()
+        permit?.release()
         guard case .live(let call) = source else { return }
         call.sharedRun.log.wakeWithoutParts(number)
         call.sharedRun.readerLeft()

@@ -114,9 +114,9 @@ final class LiveHub: Sendable {
         from address: String
     ) throws(Problem) -> LiveStream {
         let id = pass.identity.account
-        let place: SharedPool.Permit
+        let permit: SharedPool.Permit
         do throws(SharedPool.Refusal) {
-            place = try permits.acquire(account: id, address: address)
+            permit = try permits.acquire(account: id, address: address)
         } catch {
             throw error == .account ? .tooManyOfAccount : .tooManyInAll
         }
@@ -139,7 +139,7 @@ final class LiveHub: Sendable {
             uptime: uptime
         ) { [self] in
             release(id)
-            place.release()
+            permit.release()
         }
         gauge.increment()
         return LiveStream(
