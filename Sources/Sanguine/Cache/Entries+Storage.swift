@@ -175,9 +175,9 @@ extension Entries {
         _ event: (Entry, inout Guarded) -> EntryState.Actions? = { _, _ in .nothing }
     ) {
         let query = source.query
-        let present = source.currentValue()
-        transact(query, creating: present.box != nil, answer: answer()) { snapshot in
-            present.box.map { box in
+        let current = source.currentValue()
+        transact(query, creating: current.box != nil, answer: answer()) { snapshot in
+            current.box.map { box in
                 (box: box, looksSame: snapshot.value?.shown.looksSame(as: box) ?? false)
             } ?? (box: nil as ValueBox?, looksSame: true)
         } commit: { plan, entry, guarded in
@@ -186,13 +186,13 @@ extension Entries {
             }
             // The value has been outdated since an earlier process, so the next reader gets a newer
             // one.
-            let isOutdated = !entry.isLookedUp && present.isOutdated
+            let isOutdated = !entry.isLookedUp && current.isOutdated
             if isOutdated { entry.state.markStale(generation: guarded.marks.invalidate()) }
             entry.isLookedUp = true
-            if present.revision >= entry.sourceRevision, let box = plan.box {
-                entry.sourceRevision = present.revision
+            if current.revision >= entry.sourceRevision, let box = plan.box {
+                entry.sourceRevision = current.revision
                 entry.set(box, looksSame: plan.looksSame, version: guarded.nextNumber())
-                if let asOf = present.asOf {
+                if let asOf = current.asOf {
                     entry.state.supply(at: asOf, isStale: isOutdated)
                 }
             }

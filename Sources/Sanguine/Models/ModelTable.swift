@@ -91,7 +91,7 @@ final class ModelTable {
     /// it.
     func changed(_ model: AnyObject) {
         let id = ObjectIdentifier(model)
-        guard let present = kept[id], present.end == nil else { return }
+        guard let current = kept[id], current.end == nil else { return }
         kept[id]?.end = Task { [weak self, delay] in
             let grace = ClientLimits.unheldModelGrace
             guard (try? await delay.sleep(for: grace)) != nil, !Task.isCancelled else { return }

@@ -39,8 +39,8 @@ final class RecordObservers: Sendable {
     init(mainActorBatch: MainActorBatch) { self.mainActorBatch = mainActorBatch }
 
     /// Sets the closure that returns the current user's records.
-    func observe(_ present: @escaping @Sendable () -> UserRecords?) {
-        state.withLock { $0.current = present }
+    func observe(_ current: @escaping @Sendable () -> UserRecords?) {
+        state.withLock { $0.current = current }
     }
 
     /// The current user's records; `nil` once the client is released.

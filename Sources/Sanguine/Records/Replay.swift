@@ -115,7 +115,7 @@ package struct Replay {
         return changes
     }
 
-    /// Returns the reason why an operation does not apply at present; `nil` if it does, or is not
+    /// Returns the reason why an operation does not apply now; `nil` if it does, or is not
     /// pending.
     package func refusal(of sequence: Int64) -> Refusal? { entries[sequence]?.refusal }
 

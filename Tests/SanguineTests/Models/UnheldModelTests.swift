@@ -143,9 +143,9 @@ struct UnheldModelTests {
         test.client.set(Profile(name: "0"), for: .profile("ada"))
         weak var model: ValueModel<Profile>?
         let view = DrawnView {
-            let present = test.client.model(.profile("ada"))
-            model = present
-            return present.value?.name
+            let current = test.client.model(.profile("ada"))
+            model = current
+            return current.value?.name
         }
         await turns()
         #expect(model != nil)
