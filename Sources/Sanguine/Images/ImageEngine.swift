@@ -5,7 +5,7 @@ import Synchronization
 
 /// Loads, decodes and keeps the images of a client; it outlives users.
 ///
-/// One flight loads a file and one decodes an image, however many callers wait. A flight ends when
+/// A file is loaded once and an image is decoded once, however many callers wait. The work ends when
 /// no caller waits for it.
 ///
 /// Invariants:
@@ -61,9 +61,9 @@ final class ImageEngine: Sendable {
 
     let queue: RequestQueue
     private let state: Mutex<State>
-    private let files = SharedFlights<ImageFileKey, ImageDisk.File>()
-    private let images = SharedFlights<ImageKey, LoadedImage>()
-    private let checks = SharedFlights<ImageKey, LoadedImage?>()
+    private let files = SharedLoads<ImageFileKey, ImageDisk.File>()
+    private let images = SharedLoads<ImageKey, LoadedImage>()
+    private let checks = SharedLoads<ImageKey, LoadedImage?>()
     private let decoding = RequestQueue(limits: .init(slots: ImageLimits.decoders))
     private let decoder: any ImageDecoder
     private let clock: any WallClock
@@ -258,7 +258,7 @@ final class ImageEngine: Sendable {
         return image
     }
 
-    /// Returns an image from its flight.
+    /// Returns an image from its load.
     private func loadedImage(
         _ request: Request,
         _ priority: RequestPriority
@@ -268,7 +268,7 @@ final class ImageEngine: Sendable {
             priority: priority,
             onShared: { count(\.shared) }
         ) { [self] priority in
-            // The last flight may have ended after the caller looked.
+            // The last load may have ended after the caller looked.
             if let known = cached(request), !known.isThumbnail { return .success(known) }
             do throws(SanguineError) {
                 let (picture, file) = try await opened(request, priority)
