@@ -103,7 +103,7 @@ public final class AccountModel {
         set(\.displayName, state.displayName)
         set(\.plan, state.plan)
         set(\.settings, state.settings)
-        if isOther { users.services.models.changed(self) }
+        if isOther { users.services.models.startGrace(of: self) }
     }
 }
 

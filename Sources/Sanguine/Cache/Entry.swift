@@ -244,9 +244,9 @@ class Entry: @unchecked Sendable {
     /// Returns a notification of every observer, or `nil` if they know the current state.
     func publish() -> Delivery? {
         guard isObserved else { return nil }
-        let news = stateToNotify
-        guard news != notified else { return nil }
-        notified = news
+        let next = stateToNotify
+        guard next != notified else { return nil }
+        notified = next
         return delivery(of: snapshot)
     }
 

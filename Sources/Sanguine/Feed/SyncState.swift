@@ -226,7 +226,7 @@ package struct SyncState {
         epoch: Epoch? = nil,
         over base: some RecordSource
     ) -> Actions {
-        took(note: outbox.complete(sendNumber, answer.results, epoch: epoch), over: base)
+        settled(after: outbox.complete(sendNumber, answer.results, epoch: epoch), over: base)
     }
 
     /// Moves operations that were never sent to the tray.
@@ -235,7 +235,7 @@ package struct SyncState {
         _ problem: Problem,
         over base: some RecordSource
     ) -> Actions {
-        took(note: outbox.refuse(sequences, problem), over: base)
+        settled(after: outbox.refuse(sequences, problem), over: base)
     }
 
     /// Replaces the arguments of an operation, with which it is shown afterwards.
@@ -274,7 +274,7 @@ package struct SyncState {
             steps = outbox.reopen(for: epoch, isNew: false)
         }
         steps += outbox.resolve(batch.results, epoch: batch.epoch)
-        actions = took(note: steps, over: base)
+        actions = settled(after: steps, over: base)
         if actions.adopt != nil {
             // The held batch comes first, and this one does not begin where it ends.
             actions.missing = .more
@@ -385,8 +385,8 @@ package struct SyncState {
     /// The epoch that the next pull sends.
     package var pullEpoch: Epoch? { held?.epoch ?? outbox.epoch }
 
-    private mutating func took(
-        note steps: [OutboxState.Step],
+    private mutating func settled(
+        after steps: [OutboxState.Step],
         over base: some RecordSource
     ) -> Actions {
         var actions = Actions(steps: steps)

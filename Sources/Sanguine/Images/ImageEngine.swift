@@ -34,7 +34,7 @@ final class ImageEngine: Sendable {
         /// The key of its file.
         let fileKey: ImageFileKey
 
-        /// The address with the server's id, if a local file was uploaded meanwhile.
+        /// The address with the server's id, if a local file has been uploaded.
         var present: ImageSource {
             guard case .file(let id) = source.address, let real = scope.local?.realID(of: id)
             else { return source }
@@ -419,7 +419,7 @@ final class ImageEngine: Sendable {
         let newer = try? await checks.value(of: request.key, priority: priority) {
             [self] priority in
             do throws(SanguineError) {
-                return .success(try await changed(request, shown, known, priority))
+                return .success(try await reloaded(request, shown, known, priority))
             } catch {
                 return .failure(error)
             }
@@ -428,7 +428,7 @@ final class ImageEngine: Sendable {
     }
 
     /// Returns the changed image; `nil` if it has not changed.
-    private func changed(
+    private func reloaded(
         _ request: Request,
         _ shown: ImageKey,
         _ known: ImageFreshness,

@@ -107,8 +107,8 @@ public struct Images: Sendable {
 
     /// Loads images that will probably be needed soon, such as those of the next page.
     ///
-    /// They wait behind all other images, and failures are ignored. The images of
-    /// a prefetch that a view needs meanwhile are loaded with the view's priority.
+    /// They wait behind all other images, and failures are ignored. If a view needs one of them
+    /// before it is loaded, it is loaded with the view's priority.
     ///
     /// - Parameters:
     ///   - sources: The addresses, at most ``ImageLimits/prefetched``; further ones are ignored.

@@ -42,8 +42,8 @@ struct LoadTable<Key: Hashable & Sendable>: Sendable {
 
     /// Removes a caller.
     ///
-    /// - Returns: Whether the load must be cancelled, because no caller waits for it any more. A
-    ///   later caller starts another one.
+    /// - Returns: Whether the load must be cancelled, because no other caller waits for it. A later
+    ///   caller starts another one.
     mutating func leave(_ ticket: Ticket) -> Bool {
         guard loads[ticket.key]?.number == ticket.load,
             loads[ticket.key]?.callers.remove(ticket.caller) != nil

@@ -89,7 +89,7 @@ final class ModelTable {
 
     /// Starts the grace period of a model whose value has changed: a view that follows it requests
     /// it.
-    func changed(_ model: AnyObject) {
+    func startGrace(of model: AnyObject) {
         let id = ObjectIdentifier(model)
         guard let current = kept[id], current.end == nil else { return }
         kept[id]?.end = Task { [weak self, delay] in

@@ -303,7 +303,7 @@ extension OutboxEngine {
                     throw failure
                 }
                 guard outbox.mustSignIn(kind) else {
-                    throw .transport(.offline("the network went away meanwhile"))
+                    throw .transport(.offline("the connection was lost while waiting"))
                 }
                 throw .problem(
                     Problem(.unauthenticated, "Sign in, then synchronize again.")

@@ -134,7 +134,7 @@ package final class CallEventStream: Sendable {
         let index = state.withLock { $0.index }
         switch await call.sharedRun.log.next(at: index, for: number) {
         case .parts(let texts):
-            if let event = give(call.visibleParts(texts, at: index)) { return event }
+            if let event = event(with: call.visibleParts(texts, at: index)) { return event }
             return await afterEnd(of: call)
         case .idle:
             let isClosed = state.withLock { $0.isClosed }
@@ -143,7 +143,7 @@ package final class CallEventStream: Sendable {
             guard case .parts(let texts) = await stored(call.sharedRun.id) else {
                 return await rest()
             }
-            if let event = give(call.visibleParts(texts, at: index)) { return event }
+            if let event = event(with: call.visibleParts(texts, at: index)) { return event }
             return await afterEnd(of: call)
         case .ended:
             return await afterEnd(of: call)
@@ -160,7 +160,7 @@ package final class CallEventStream: Sendable {
     private func next(of answer: StoredAnswer, _ run: Identifier?) async -> CallEvent? {
         guard let run else { return await piece(of: answer) }
         switch await stored(run, through: answer.parts) {
-        case .parts(let texts): return give(texts)
+        case .parts(let texts): return event(with: texts)
         case .none(let count): return end(.success(answer), at: answer.parts ?? count)
         case .failed: return await rest()
         }
@@ -180,7 +180,7 @@ package final class CallEventStream: Sendable {
             state.piece = piece
             return (Array(piece.dropFirst(Int(state.index))), Int64(piece.count))
         }
-        return give(rest) ?? end(.success(answer), at: count)
+        return event(with: rest) ?? end(.success(answer), at: count)
     }
 
     /// Delivers the end.
@@ -221,7 +221,7 @@ package final class CallEventStream: Sendable {
         return .idle
     }
 
-    private func give(_ texts: [String]) -> CallEvent? {
+    private func event(with texts: [String]) -> CallEvent? {
         guard !texts.isEmpty else { return nil }
         return state.withLock { state in
             defer { state.index += Int64(texts.count) }

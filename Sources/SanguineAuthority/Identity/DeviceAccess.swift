@@ -38,7 +38,7 @@ extension DeviceRow {
     }
 
     /// Returns the device with access to the account in its current era.
-    func given(_ account: AccountRow) -> DeviceRow {
+    func withAccess(to account: AccountRow) -> DeviceRow {
         var row = self
         row.account = account.id
         row.era = account.era

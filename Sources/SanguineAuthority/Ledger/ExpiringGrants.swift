@@ -57,7 +57,7 @@ public struct ExpiringGrants: Hashable, Sendable {
     ///
     /// The part is smaller than the amount if less than it expires.
     @discardableResult
-    mutating func take(_ amount: Int64) -> ExpiringGrants {
+    mutating func spend(_ amount: Int64) -> ExpiringGrants {
         var taken = ExpiringGrants()
         var left = amount
         while left > 0, let first = items.first {

@@ -14,7 +14,7 @@ struct MergePlan {
     /// The head of the account's feed afterwards.
     private(set) var head: Int64
     /// Whether the account receives the guest's plan.
-    private var takesPlan = false
+    private var upgradesPlan = false
     /// The guest's sessions, which end.
     private(set) var ended: [Identifier] = []
     private(set) var preview: MergePreview
@@ -67,7 +67,7 @@ struct MergePlan {
         let own = try reader.ownedRows(of: account.id)
         try check(theirs, own, settings, reader)
         try moveRecords(theirs, own, settings, loaded, reader)
-        takePlan()
+        upgradePlan()
         let holds = moveQuotas(theirs, own, quotas, loaded)
         try moveDocuments(theirs, own, reader)
         moveTokens()
@@ -162,13 +162,13 @@ struct MergePlan {
     }
 
     /// Gives the account the guest's plan if it ends later than its own.
-    private mutating func takePlan() {
+    private mutating func upgradePlan() {
         guard guest.profile.plan == .premium else { return }
         if account.profile.plan == .premium {
             guard let own = account.planExpiresAt else { return }
             if let theirs = guest.planExpiresAt, theirs <= own { return }
         }
-        takesPlan = true
+        upgradesPlan = true
         account.profile.plan = .premium
         account.planExpiresAt = guest.planExpiresAt
         head += 1
@@ -203,7 +203,7 @@ struct MergePlan {
         // A change of the plan changes all of them.
         let isChanged = Set(merge.periods.map(\.name))
         for var row in rows.values.sorted(by: { $0.name < $1.name }) {
-            let isSeen = isChanged.contains(row.name) || takesPlan
+            let isSeen = isChanged.contains(row.name) || upgradesPlan
             let held = merge.held(in: row)
             if isSeen || row.held != held {
                 if isSeen { head += 1 }

@@ -219,10 +219,10 @@ struct UnsettledCallTests {
         try await function.waitForRuns(1)
         let unsettled = world.runner.services.unsettled
         unsettled.leave(acceptedUntil: world.wall.now(), at: .zero)
-        #expect(unsettled.takeLeft(at: .zero) == nil)
+        #expect(unsettled.removeLeft(at: .zero) == nil)
         world.delay.advance(by: CallLimits.leftCallsWait)
         #expect(try await world.runner.expireHolds() == 0)
-        #expect(unsettled.takeLeft(at: CallLimits.leftCallsWait) == nil)
+        #expect(unsettled.removeLeft(at: CallLimits.leftCallsWait) == nil)
         gate.open()
         #expect(try await call.finished().broken == nil)
     }

@@ -159,8 +159,8 @@ struct OfflineCallTests {
                     guard let key = functions.balance.calls.first?.key,
                         found.withLock({ $0 == nil })
                     else { return }
-                    let flight = try? functions.find(key)
-                    found.withLock { $0 = flight }
+                    let call = try? functions.find(key)
+                    found.withLock { $0 = call }
                 },
                 refresh: { _ in nil }
             )
