@@ -454,7 +454,7 @@ struct AssistantTests {
             #expect(age == .hours(3))
             let history = await screen.history
             #expect(history.map(\.balance.available) == Array(balances.suffix(10)))
-            // A question waits for the network, and its hold is shown meanwhile.
+            // A question waits for the network, and its hold is already shown.
             let answer = try await screen.ask("Still there?")
             #expect(await screen.balance?.held == screen.cost.expected)
             network.heal()

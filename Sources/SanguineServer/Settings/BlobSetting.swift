@@ -253,7 +253,7 @@ extension BlobSetting {
             "blobs.s3.credentialsFile",
             .optionalText(\.blobs.s3.credentialsFile),
             allowed: "the path of a file that only its owner may read",
-            "The keys in a file in the form of AWS's credentials, which may change meanwhile."
+            "The keys in a file in the form of AWS's credentials, read again if they are refused."
         ),
         Setting(
             "blobs.s3.connections",

@@ -15,7 +15,7 @@ import SystemPackage
 ///
 /// The process is started by `posix_spawn`, which takes the same time for every server. A fork
 /// copies the page tables: 15 ms at 400 MB on a virtual machine, and all threads wait. Foundation's
-/// `Process` spawns too, but shares the ends of its pipes with other children that start meanwhile.
+/// `Process` spawns too, but other children that start at the same time inherit its pipes.
 ///
 /// One thread per process reads its pipes and waits for its end.
 ///

@@ -96,7 +96,7 @@ struct TimelineTests {
         #expect(try await social.page().ids == ["p1"])
     }
 
-    @Test func `pages neither repeat nor lose posts when others are written or deleted meanwhile`()
+    @Test func `pages neither repeat nor lose posts when others are written or deleted in between`()
         async throws
     {
         let social = try await TimelineWorld()

@@ -103,7 +103,7 @@ final class ClientGameNetwork: Sendable {
                 try Self.failIfAsked(question)
             }
             self?.answers(question)
-            return "\(question) is told"
+            return "\(question) is answered"
         }
         authority.serve(GameFreeAsk.self, price: 0) { [weak self] question in
             try Self.failIfAsked(question)
