@@ -11,7 +11,7 @@ import Synchronization
 /// page. The progress of each range is stored with its records, so that a crash costs one page of
 /// each.
 ///
-/// On a device without records, the restored ones are shown as soon as the newest are there, as an
+/// On a device without records, the restored ones are shown once the newest have arrived, as an
 /// incomplete base; see ``SyncState/mayShow(restoreTo:of:)``. Otherwise the space becomes the base
 /// when it is complete.
 ///

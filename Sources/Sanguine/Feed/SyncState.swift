@@ -6,14 +6,14 @@ package import SanguineModel
 ///
 /// **A base is adopted only when the client knows, for each operation that may have been done,
 /// whether the base contains it.** A pull states this for the operations that it was asked about. A
-/// batch that arrives while a push is unanswered is held back until the answer is there. So an
+/// batch that arrives while a push is unanswered is held back until the answer has arrived. So an
 /// operation's effect is never shown twice, and never disappears between the acknowledgement and
 /// the feed, whichever comes first.
 ///
 /// **Only a complete base settles acknowledged operations.** The feed has each record once, in its
 /// newest state. If an operation changed two records, the first page may have one, and the last
 /// page the other, which has changed again since. So while there are acknowledged operations, pages
-/// are held back until the last one is there, and adopted in one step. Otherwise each page is shown
+/// are held back until the last one has arrived, and adopted in one step. Otherwise each page is shown
 /// as it comes.
 ///
 /// Pure: the base is kept outside. The shell makes ``Actions`` durable, in this order:

@@ -229,7 +229,7 @@ final class ImageEngine: Sendable {
             of: Void.self,
             returning: Result<LoadedImage, SanguineError>.self
         ) { group in
-            // A full image on disk is there as soon as its thumbnail.
+            // A full image on disk is loaded as fast as its thumbnail.
             let isNear = [request.fileKey, request.fileKey.original].contains {
                 request.scope.disk.contains($0)
             }

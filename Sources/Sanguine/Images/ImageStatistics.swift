@@ -16,7 +16,7 @@ public struct ImageStatistics: Hashable, Codable, Sendable {
     public var requests = 0
     /// Bytes that hosts have sent.
     public var receivedBytes = 0
-    /// Thumbnails that were dropped because the full image was there first.
+    /// Thumbnails that were dropped because the full image was faster.
     public var lateThumbnails = 0
     /// Images that were checked with their host and had not changed.
     public var unchanged = 0

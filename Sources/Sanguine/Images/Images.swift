@@ -60,7 +60,7 @@ public struct Images: Sendable {
         if let refusal = services.configuration.refusal { throw refusal }
         let newest = NewestImage()
         let order = RequestPriority(priority)
-        // The caller gets one image, so a thumbnail would be of no use.
+        // The caller gets one image, so a thumbnail would be useless.
         try await engine.load(request(source, size), thumbnail: nil, order) { newest.set($0) }
         guard let image = newest.image else { throw .cancelled }
         return image

@@ -28,7 +28,7 @@ final class RemoteMutationDriver: OutboxDriver {
     private let accountChanged = Mutex<(@Sendable (FeedMark) -> Void)?>(nil)
     /// Called with the answer to a purchase, before callers that wait for it continue.
     private let purchased = Mutex<(@Sendable (CreditedPurchase, Identifier) -> Void)?>(nil)
-    /// Called with a change by the device's settings that the server has refused.
+    /// Called with a refused change of the account that came from the device's settings.
     private let deviceChangeRefused = Mutex<(@Sendable (JSONValue) -> Void)?>(nil)
     /// Shows uses of quotas.
     private let uses: QuotaUses

@@ -172,7 +172,7 @@ extension OutboxEngine {
     /// Queued operations that a new one supersedes.
     private struct SupersededOperations {
         var sequences: [Int64] = []
-        /// Whether the new operation only undoes the last of them and is not needed either.
+        /// Whether the new operation is dropped too, because it only undoes the last of them.
         var isUndone = false
     }
 

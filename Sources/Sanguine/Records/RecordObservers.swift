@@ -168,7 +168,7 @@ struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
     let source: UserRecords
     /// The revision of the records that it was made from.
     let revision: UInt64
-    /// Whether all of the user's records were there.
+    /// Whether the result was made from all of the user's records.
     let isComplete: Bool
 
     init(_ query: RecordQuery<Value>, _ reader: RecordsReader) {

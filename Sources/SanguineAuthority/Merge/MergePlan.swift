@@ -243,7 +243,7 @@ struct MergePlan {
         _ own: OwnedRows,
         _ reader: any RecordReader
     ) throws {
-        // A thread that one side deleted goes on if the other side has it.
+        // A thread that one side has deleted continues if the other side still has it.
         for row in own.documents where row.kind == .deletedThread {
             let deleted = try DeletedThread(row)
             if try hasThread(deleted.thread, guest.id, reader) { changes.append(.delete(row.key)) }

@@ -98,7 +98,7 @@ extension Authority {
 
     /// Records that readers are notified now of changed lists of the collections.
     ///
-    /// From then on, every reader gets pages with all commits so far.
+    /// Later reads return pages with all commits so far.
     package func announceLists(of collections: some Collection<String>) {
         lists.announce(collections)
     }

@@ -11,7 +11,7 @@ struct SharedPage: Sendable {
     /// A hash of the above.
     private let hash: String
 
-    /// Creates the page of what was found, with the requested members of the items.
+    /// Creates the page of the found items, with their requested members.
     init(_ items: [RecordChange], _ found: RecordList, fields: Set<String>?) {
         let values = fields.map { fields in JSONValue.array(items.map { $0.keeping(fields) }) }
         self.items = values.map { ResponseEncoder.encode($0) } ?? ResponseEncoder.encode(items)

@@ -40,7 +40,7 @@ struct LoadRun: Sendable {
     private(set) var tally: LoadTally
     /// Whether the run was ended before its time.
     private(set) var isInterrupted = false
-    /// The time at which the run ended, or `nil` while it goes on.
+    /// The time at which the run ended, or `nil` while it is running.
     private(set) var end: Duration?
     private var schedule: LoadSchedule
     private var users: LoadUsers

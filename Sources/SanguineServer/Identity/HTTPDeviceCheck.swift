@@ -7,7 +7,7 @@ import SanguineAuthority
 import SanguineModel
 import Synchronization
 
-/// Asks Apple's DeviceCheck over HTTP.
+/// Queries Apple's DeviceCheck service over HTTP.
 ///
 /// A request has ``pauses`` and one attempt more. Attempts that found no answer are repeated: after
 /// an error of the network, and with 429 and 5xx. Each one has its own connection, because new

@@ -37,7 +37,7 @@ final class LiveHub: Sendable {
 
     private struct Guarded {
         var accounts: [Identifier: (account: LiveAccount, count: Int)] = [:]
-        /// The accounts whose connections do not know of the newest switches yet.
+        /// The accounts whose connections have not received the newest switches yet.
         var unwoken: [Identifier] = []
         /// The number of them that are woken at once.
         var share = 0

@@ -117,9 +117,9 @@ extension FunctionSetting {
                 .perMillionReasoning, .atLeast, .cachedPrice:
                 allowedPrice
             case .quota: "the name of one of 'quotas'"
-            case .quotaUnits: "a whole number from 1 to 1000000, with a 'quota'"
+            case .quotaUnits: "a whole number from 1 to 1000000, together with 'quota'"
             case .quotaOtherwise:
-                "a whole number from 1 to \(WireLimits.amount), with a 'quota'"
+                "a whole number from 1 to \(WireLimits.amount), together with 'quota'"
             case .charged:
                 "onCompletion (charges a complete answer, or one that the caller cancelled after "
                     + "its first part) or onStart (charges each call that was sent to its "

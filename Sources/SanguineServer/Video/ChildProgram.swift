@@ -241,7 +241,7 @@ private struct ReadPipe {
         pollfd(fd: isOpen ? reading.rawValue : -1, events: Int16(POLLIN), revents: 0)
     }
 
-    /// Reads what is there; the pipe is closed at its end.
+    /// Reads the available bytes, and closes the pipe at its end.
     mutating func read() {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         let count = Foundation.read(reading.rawValue, &buffer, buffer.count)

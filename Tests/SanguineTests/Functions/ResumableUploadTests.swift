@@ -44,7 +44,7 @@ struct ResumableUploadTests {
     }
 
     @Test(arguments: [false, true])
-    func `an upload goes on after a cut, also if only the answer was lost`(
+    func `an interrupted upload continues, even if only the answer was lost`(
         isReceived: Bool
     ) async throws {
         let client = try client()

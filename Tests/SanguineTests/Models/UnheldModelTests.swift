@@ -181,7 +181,7 @@ struct UnheldModelTests {
         held = nil
         let next = test.client.model(.profile("ada"))
         test.network.release()
-        try await eventually("the value is there") { next.value != nil }
+        try await eventually("the value is shown") { next.value != nil }
 
         #expect(test.network.requests.count == 1)
     }

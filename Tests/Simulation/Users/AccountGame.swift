@@ -359,7 +359,7 @@ final class AccountGame {
                 return !(mayWait && file.contains("sanguine-outbox"))
             }
             guard let file = files.first else { continue }
-            throw leak("'\(owner.mark)' is in \(file), and \(name(current)) is there")
+            throw leak("'\(owner.mark)' is in \(file), and \(name(current)) is signed in")
         }
     }
 

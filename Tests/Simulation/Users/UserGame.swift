@@ -388,7 +388,7 @@ final class UserGame {
     private func isSigningIn() async -> Bool {
         for _ in 0..<500 where process.client.accountId == nil {
             // There is no event for the end of a change.
-            try? await Task.sleep(for: .milliseconds(10))  // tidy: allow sleeping-test: as said.
+            try? await Task.sleep(for: .milliseconds(10))  // tidy: allow sleeping-test: no event.
         }
         return process.client.accountId != nil
     }
@@ -400,7 +400,7 @@ final class UserGame {
         // when it was requested.
         if process.client.accountId == nil, await isSigningIn(), try strange() == nil { return }
         let current = process.client.accountId.flatMap { network.person($0) }
-        throw leak("\(found), and \(name(current)) is there")
+        throw leak("\(found), and \(name(current)) is signed in")
     }
 
     /// Returns data in the folder that does not belong to the current user.
@@ -443,7 +443,7 @@ final class UserGame {
             }
             if last == nil { return }
             // There is no event for a model's update.
-            try? await Task.sleep(for: .milliseconds(1))  // tidy: allow sleeping-test: as said.
+            try? await Task.sleep(for: .milliseconds(1))  // tidy: allow sleeping-test: no event.
         }
         throw leak("a model still shows '\(last ?? "")'")
     }
