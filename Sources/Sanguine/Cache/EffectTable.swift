@@ -273,7 +273,8 @@ private final class LastApplication: Sendable {
 }
 
 extension [Effect] {
-    /// Returns the start of the second half, in effects whose first half fails the condition.
+    /// Returns the index of the first effect that meets the condition, which holds for all effects
+    /// after it.
     fileprivate func partitioningIndex(where isSecondHalf: (Effect) -> Bool) -> Int {
         var range = startIndex..<endIndex
         while !range.isEmpty {

@@ -53,9 +53,7 @@ public struct ExpiringGrants: Hashable, Sendable {
         for item in other.items { add(item.amount, at: item.at) }
     }
 
-    /// Removes an amount, the soonest to expire first, and returns the removed part.
-    ///
-    /// The part is smaller than the amount if less than it expires.
+    /// Removes up to an amount of expiring tokens, the soonest to expire first, and returns them.
     @discardableResult
     mutating func spend(_ amount: Int64) -> ExpiringGrants {
         var taken = ExpiringGrants()

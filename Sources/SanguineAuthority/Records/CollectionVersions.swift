@@ -7,8 +7,8 @@ import SanguineModel
 ///
 /// Invariants:
 /// 1. The number of a collection, and the one that an account has written, never decrease.
-/// 2. At most twice ``accounts`` accounts are known by name; of the others, all are treated like
-///    the one of them that wrote last.
+/// 2. At most twice ``accounts`` accounts are known by name; each other account is treated as if
+///    it had made the last write of all the others.
 struct CollectionVersions: Sendable {
     /// The number of accounts of a generation: 5,000.
     static let accounts = 5_000
