@@ -32,7 +32,7 @@ extension Rule {
                 SourceFile("Sources/Sanguine/A.swift", "// Stored beside the file.\n"),
                 SourceFile("ARCHITECTURE.md", "Whoever asks is answered.\n"),
                 SourceFile("Scripts/a.sh", "# Mends the file.\n"),
-                SourceFile("Tests/A/A.swift", "@Test func `it is told`() {}\n"),
+                SourceFile("Tests/A/A.swift", "@Test func `it waits meanwhile`() {}\n"),
             ],
             clean: [
                 SourceFile("Sources/Sanguine/A.swift", "let a = b(beside: c)  // Besides.\n"),
