@@ -13,8 +13,8 @@ package import SanguineModel
 /// **Only a complete base settles acknowledged operations.** The feed has each record once, in its
 /// newest state. If an operation changed two records, the first page may have one, and the last
 /// page the other, which has changed again since. So while there are acknowledged operations, pages
-/// are held back until the last one has arrived, and adopted in one step. Otherwise each page is shown
-/// as it comes.
+/// are held back until the last one has arrived, and adopted in one step. Otherwise each page is
+/// shown as it comes.
 ///
 /// Pure: the base is kept outside. The shell makes ``Actions`` durable, in this order:
 ///

@@ -5,8 +5,8 @@ import Synchronization
 
 /// Loads, decodes and keeps the images of a client; it outlives users.
 ///
-/// A file is loaded once and an image is decoded once, however many callers wait. The work ends when
-/// no caller waits for it.
+/// A file is loaded once and an image is decoded once, however many callers wait. The work ends
+/// when no caller waits for it.
 ///
 /// Invariants:
 ///

@@ -142,8 +142,8 @@ extension ListState {
 
     /// Whether to request more before the held rows behind are given up.
     ///
-    /// A review or a previous page always requests more, because the reader is at that end. A refresh may
-    /// happen anywhere; it requests more only if the reader's row would be lost.
+    /// A review or a previous page always requests more, because the reader is at that end. A
+    /// refresh may happen anywhere; it requests more only if the reader's row would be lost.
     private func isTooLittle(_ fetch: ListFetch<Item>) -> Bool {
         guard fetch.load == .refresh, !fetch.chain.rows.isEmpty else { return true }
         guard !hasPrevious, let row = fetch.anchor ?? shown else { return false }

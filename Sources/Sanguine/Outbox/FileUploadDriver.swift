@@ -15,8 +15,8 @@ import SanguineModel
 /// 5. In one transaction, the upload is removed and the operations name the server's id.
 /// 6. The file is removed; otherwise by the next launch.
 ///
-/// An upload that no operation names any longer is cancelled, even while it is being sent. The server
-/// deletes the part that it has received, because no record names it.
+/// An upload that no operation names any longer is cancelled, even while it is being sent. The
+/// server deletes the part that it has received, because no record names it.
 final class FileUploadDriver: OutboxDriver {
     /// The arguments of an upload.
     private struct Arguments: Codable {

@@ -31,7 +31,7 @@ actor MessageIndex {
         var isComplete: Bool { isUsed && !mustCompare && !isComparing && keys.isEmpty }
         var mustRun: Bool { isUsed && !hasEnded && (mustCompare || isComparing || !keys.isEmpty) }
 
-        /// Removes and returns the changed records of one step, so that only a few texts are in memory.
+        /// Removes and returns the changed records of one step, so that few texts are in memory.
         mutating func nextBatch() -> Set<RecordKey> {
             let some = Set(keys.prefix(MessageLimits.indexStep))
             keys.subtract(some)

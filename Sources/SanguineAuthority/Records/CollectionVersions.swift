@@ -33,7 +33,9 @@ struct CollectionVersions: Sendable {
         for account in accounts { know(account, last) }
     }
 
-    /// Records all commits of the collections so far as announced; call it before readers are notified.
+    /// Records all commits of the collections so far as announced.
+    ///
+    /// Call it before readers are notified.
     mutating func announce(_ changed: some Sequence<String>) {
         for name in changed { announced[name] = collections[name] }
     }

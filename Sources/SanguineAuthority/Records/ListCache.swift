@@ -31,7 +31,9 @@ final class ListCache: Sendable {
         guarded.withLock { $0.state.versions.committed(collections, by: accounts) }
     }
 
-    /// Records all commits of the collections so far as announced; call it before readers are notified.
+    /// Records all commits of the collections so far as announced.
+    ///
+    /// Call it before readers are notified.
     func announce(_ collections: some Collection<String>) {
         guard !collections.isEmpty else { return }
         guarded.withLock { $0.state.versions.announce(collections) }

@@ -263,7 +263,7 @@ extension BlobSetting {
         Setting(
             "blobs.s3.timeout",
             .duration(\.blobs.s3.timeout, .seconds(1) ... .seconds(600)),
-            "The time for a request to the storage including its repetitions, except for large transfers."
+            "The time for a request to the storage with its repetitions, but not large transfers."
         ),
     ]
 }
