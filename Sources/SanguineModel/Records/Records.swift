@@ -51,7 +51,7 @@ public struct Records {
             if let fault { throw fault }
             if let failure { throw failure }
             throw error as? Refusal
-                ?? Refusal(.mutatorFailed, "Fix the mutator: it threw \(error).")
+                ?? Refusal(.mutatorFailed, "Fix the mutation: it threw \(error).")
         }
         if let fault { throw fault }
         if let failure { throw failure }

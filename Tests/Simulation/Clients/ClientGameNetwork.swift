@@ -74,7 +74,7 @@ final class ClientGameNetwork: Sendable {
         self.isLong = isLong
         authority.refuse { [weak self] operation in
             if operation.mutator == DeepenTally.name, self?.defers() == true {
-                return Refusal(.mutatorUnknown, "Deploy a server that declares the mutator.")
+                return Refusal(.mutatorUnknown, "Deploy a server that declares the mutation.")
             }
             let text = (try? JSONEncoder().encode(operation.arguments)) ?? Data()
             guard text.range(of: Data(Deed.poison.utf8)) != nil else { return nil }
