@@ -31,9 +31,9 @@ struct LiveBatches {
 
     /// Returns whether an event's id belongs to the same epoch as earlier ones.
     mutating func isContinued(at id: String) -> Bool {
-        guard let told = FeedMark(id)?.epoch else { return true }
-        defer { epoch = told }
-        return epoch == nil || epoch == told
+        guard let named = FeedMark(id)?.epoch else { return true }
+        defer { epoch = named }
+        return epoch == nil || epoch == named
     }
 
     /// Adds a change; returns the batch that is now complete, if any.

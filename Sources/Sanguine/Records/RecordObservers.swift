@@ -218,11 +218,11 @@ extension RecordObservers {
             of: RecordAnswer<Value>.self,
             bufferingPolicy: .bufferingNewest(1)
         )
-        let told = LastAnswer<Value>()
+        let notified = LastAnswer<Value>()
         let number = observe(query, finish: { continuation.finish() }) { answer in
             // Only the fault or the completeness may have changed.
-            if let last = told.current, last.hasSameValue(as: answer) { return }
-            told.set(answer)
+            if let last = notified.current, last.hasSameValue(as: answer) { return }
+            notified.set(answer)
             continuation.yield(answer)
         }
         if let number {

@@ -144,7 +144,7 @@ struct UnsettledCallTests {
         world.delay.advance(by: CallLimits.unsettledTime)
         #expect(try await world.runner.settleEnded() == 0)
         #expect(world.runner.unsettledCount == 0)
-        #expect(world.told.value.left == 1)
+        #expect(world.reported.value.left == 1)
         world.storage.fail { _, _ in nil }
         world.wall.advance(by: .seconds(700))
         #expect(try await world.runner.expireHolds() == 1)
@@ -161,7 +161,7 @@ struct UnsettledCallTests {
         try await endUnstored(world, function, who, streams: true)
         world.delay.advance(by: CallLimits.unsettledTime)
         await #expect(throws: Problem.self) { try await world.runner.settleEnded() }
-        #expect(world.runner.unsettledCount == 1 && world.told.value.left == 0)
+        #expect(world.runner.unsettledCount == 1 && world.reported.value.left == 0)
         world.storage.fail { _, _ in nil }
         #expect(try await world.runner.settleEnded() == 1)
         #expect(await world.answer(who, "k").status == 200)
@@ -194,7 +194,7 @@ struct UnsettledCallTests {
         world.storage.fail { _, isCommit in isCommit ? .full("no") : nil }
         gate.open()
         let code = try await world.delay.advancing { try await call.finished() }
-        #expect(code == .operationInProgress && world.told.value.left == 1)
+        #expect(code == .operationInProgress && world.reported.value.left == 1)
         world.storage.fail { _, _ in nil }
 
         func state() async throws -> ChatMessage.State? {

@@ -24,13 +24,13 @@ struct ResumableUploadTests {
 
     @Test func `a large file is sent in parts with progress`() async throws {
         let client = try client()
-        let told = Mutex<[UploadProgress]>([])
+        let reported = Mutex<[UploadProgress]>([])
         let facts = try await client.upload(film) { progress in
-            told.withLock { $0.append(progress) }
+            reported.withLock { $0.append(progress) }
         }
         #expect(facts.type == "video/mp4" && facts.size <= Self.film.count)
         #expect(network.offsets == [0, 2 << 20, 4 << 20])
-        let all = told.withLock { $0 }
+        let all = reported.withLock { $0 }
         #expect(all.last?.fraction == 1)
         #expect(all.map(\.sentBytes) == all.map(\.sentBytes).sorted())
         #expect(Set(all.map(\.totalBytes)) == [Int64(Self.film.count)])

@@ -97,13 +97,13 @@ final class ClientGameNetwork: Sendable {
         }
         authority.serve(GameTell.self, price: GameTell.price, hold: GameTell.expectedCost) {
             [weak self] question, write in
-            for part in [question, " is", " told"] {
+            for part in [question, " is", " streamed"] {
                 await write(part)
                 try await delay.sleep(for: .milliseconds(300))
                 try Self.failIfAsked(question)
             }
             self?.answers(question)
-            return "\(question) is answered"
+            return "\(question) is streamed"
         }
         authority.serve(GameFreeAsk.self, price: 0) { [weak self] question in
             try Self.failIfAsked(question)

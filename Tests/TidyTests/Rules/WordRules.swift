@@ -18,7 +18,7 @@ extension Rule {
     static let avoidedNames = [
         "dispel": "clear", "doubts": "possiblyApplied", "flight": "fetch, load, send or refresh",
         "ground": "snapshot", "landing": "completion", "mayBeDone": "outcomeUnknown",
-        "rehearse": "dryRun", "stretch": "range",
+        "rehearse": "dryRun", "stretch": "range", "told": "notified, reported",
     ]
 
     static let words = [
