@@ -109,7 +109,7 @@ struct ReceivedPage: FeedPage {
         var next: Int64?
         var hasMore: Bool?
         var reset = false
-        /// The first change that is not one.
+        /// The fault of the first element that is not a change.
         var fault: RecordPage.Unreadable?
 
         init() {}

@@ -83,7 +83,7 @@ final class HTTPDeviceCheck: DeviceCheckClient {
         if let bits = try? JSONDecoder().decode(Bits.self, from: Data(body)) {
             return DeviceCheckBits(hasHadGrant: bits.bit0, isBlocked: bits.bit1)
         }
-        // A device without bits is a text with the status 200. A page of a proxy is one too.
+        // For a device without bits, Apple sends a text with the status 200, as a proxy may do.
         guard Self.text(body).contains("bit state") else {
             throw unavailable("the response is none of DeviceCheck")
         }

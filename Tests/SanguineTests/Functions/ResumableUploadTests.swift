@@ -116,7 +116,7 @@ struct ResumableUploadTests {
         #expect(network.count("POST", "/v1/blobs") == 1)
     }
 
-    @Test func `a file that changes in the meantime is not mixed`() async throws {
+    @Test func `a file that changes during its upload is not sent in mixed parts`() async throws {
         try await ClientFixture.withFolder { folder in
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             let url = folder.appending(path: "film.mp4")
