@@ -306,7 +306,7 @@ struct FeedTests {
         try await FeedWorld.with { world in
             let crowd = try await world.crowd(2)
             let delay = ManualClock()
-            let recorded = RecordedNetwork()
+            let recorded = RecordedNetwork.withoutLive
             let client = try world.slowClient(recorded, delay, taking: .milliseconds(1_200))
             let screen = await FeedScreen(client)
             _ = try await delay.passing(through: recorded) { await screen.load() }
