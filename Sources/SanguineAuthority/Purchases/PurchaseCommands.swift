@@ -381,7 +381,7 @@ extension IdentityCommands {
                 try loaded.document(PlanSources.self, PlanSources.id(account))
                 ?? PlanSources(of: row)
             sources.administrator = plan == .free ? nil : PlanTerm(endsAt: end)
-            let (changed, head, changes) = change(row, feed, to: &sources, loaded)
+            let (changed, head, changes) = applyPlan(row, feed, to: &sources, loaded)
             return Decision((changed.profile(at: now), head.head), changes: changes)
         }
     }
