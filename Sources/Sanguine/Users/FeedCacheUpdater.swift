@@ -66,7 +66,7 @@ final class FeedCacheUpdater: Sendable {
     var publishedLists: PublishedLists {
         PublishedLists(
             shown: { [weak queries] in queries?.observedCollections ?? [] },
-            changed: { [weak self] in self?.changed($0) }
+            changed: { [weak self] in self?.invalidateLists(of: $0) }
         )
     }
 

@@ -83,7 +83,7 @@ final class UserScope: Sendable {
             observers: services.records,
             threads: threads,
             carry: feedUpdater.apply,
-            changedOnServer: feedUpdater.invalidateLists
+            changedOnServer: feedUpdater.invalidateLists(of:)
         )
         let server = configuration.server == nil ? nil : call
         recordMutations = RecordMutationDriver(records, server) { () throws(SanguineError) in
