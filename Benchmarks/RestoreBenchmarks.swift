@@ -10,7 +10,7 @@ enum RestoreBenchmarks {
 
     private static let clock = ContinuousClock()
     private static let rounds = 3
-    /// The limit of the memory that a restore uses, whatever the number of records, in MiB.
+    /// The limit of the memory that a restore uses for any number of records, in MiB.
     private static let memoryLimit = 64.0
 
     /// The benchmark, with `--records` records.

@@ -11,8 +11,7 @@ enum SizeBenchmarks {
     /// The number of records with which the others are compared.
     private static let few = 10_000
     private static let rounds = 5
-    /// The duration of each kind of request in a round: fewer pages are read than there are, so
-    /// that none is read twice.
+    /// The duration of each kind of request in a round, which is too short to read a page twice.
     private static let time: Duration = .milliseconds(100)
     /// The members that a list of a feed shows.
     private static let shown = ["title", "text", "author", "photo", "placeholder", "createdAt"]

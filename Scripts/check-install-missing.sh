@@ -140,7 +140,7 @@ expect "a failure of apt-get is one of the script" 1 "apt-get update failed" ""
 start
 rm "$work/root/usr/include/zlib.h" "$work/bin/apt-get"
 play
-expect "a system without apt-get is told the names" 1 "zlib1g-dev" ""
+expect "a system without apt-get gets the names" 1 "zlib1g-dev" ""
 
 start
 rm "$work/root/usr/include/sqlite3.h" "$work/bin/swift"

@@ -134,7 +134,7 @@ extension SanguineError: CustomStringConvertible {
             them have ended.
             """
         case .userChanged:
-            "The user signed out or changed meanwhile. Try again for the current user."
+            "The user signed out or changed in the meantime. Try again for the current user."
         case .cancelled: "The calling task was cancelled."
         case .closed: "The client is closed. Create a new one."
         case .notConfigured(let missing):

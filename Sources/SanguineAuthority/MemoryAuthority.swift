@@ -113,7 +113,7 @@ package struct MemoryAuthority: Sendable {
             Command(keys: [.device(device.id), .account(account)]) { loaded in
                 guard loaded.device(row.id) == nil else { return Decision(false) }
                 let owner = loaded.account(account)
-                var changes = [Change.put(.device(owner.map(row.given) ?? row))]
+                var changes = [Change.put(.device(owner.map(row.withAccess(to:)) ?? row))]
                 if isFirst, var account = loaded.account(account) {
                     account.profile.timeZone = device.timeZone
                     account.profile.language = device.language

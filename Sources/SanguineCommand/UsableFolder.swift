@@ -11,22 +11,24 @@ enum UsableFolder {
     /// - Returns: The reason, to be printed after a colon.
     static func obstacle(in folder: URL, writing: Bool = true) -> String? {
         let manager = FileManager.default
-        var place = folder.standardizedFileURL
-        while !manager.fileExists(atPath: place.path) {
-            guard place.path != "/" else { return nil }
-            place = place.deletingLastPathComponent()
+        var existing = folder.standardizedFileURL
+        while !manager.fileExists(atPath: existing.path) {
+            guard existing.path != "/" else { return nil }
+            existing = existing.deletingLastPathComponent()
         }
-        let isAbove = place.path != folder.standardizedFileURL.path
-        guard isFolder(place) else { return isAbove ? "'\(place.path)' is a file" : "it is a file" }
-        if writing, !manager.isWritableFile(atPath: place.path) {
-            return isAbove ? "'\(place.path)' cannot be written" : "it cannot be written"
+        let isAbove = existing.path != folder.standardizedFileURL.path
+        guard isFolder(existing) else {
+            return isAbove ? "'\(existing.path)' is a file" : "it is a file"
+        }
+        if writing, !manager.isWritableFile(atPath: existing.path) {
+            return isAbove ? "'\(existing.path)' cannot be written" : "it cannot be written"
         }
         guard !isAbove else { return nil }
-        guard let names = try? manager.contentsOfDirectory(atPath: place.path) else {
+        guard let names = try? manager.contentsOfDirectory(atPath: existing.path) else {
             return "it cannot be read"
         }
         let intruder = names.sorted().first { name in
-            name.hasSuffix(".sqlite") && isFolder(place.appending(path: name))
+            name.hasSuffix(".sqlite") && isFolder(existing.appending(path: name))
         }
         return intruder.map { "'\($0)' in it must be a file, but is a folder" }
     }
@@ -41,9 +43,9 @@ enum UsableFolder {
         )
     }
 
-    private static func isFolder(_ place: URL) -> Bool {
+    private static func isFolder(_ url: URL) -> Bool {
         var isFolder: ObjCBool = false
-        return FileManager.default.fileExists(atPath: place.path, isDirectory: &isFolder)
+        return FileManager.default.fileExists(atPath: url.path, isDirectory: &isFolder)
             && isFolder.boolValue
     }
 }

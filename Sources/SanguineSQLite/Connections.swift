@@ -103,25 +103,25 @@ enum Connections {
         do throws(SQLiteStorageError) {
             return try reader(at: .shared(folder), options: options, schema: schema)
         } catch {
-            guard case .failed = error, let place = ReadOnlyLocation.alone(folder) else {
+            guard case .failed = error, let location = ReadOnlyLocation.alone(folder) else {
                 throw error
             }
-            return try reader(at: place, options: options, schema: schema)
+            return try reader(at: location, options: options, schema: schema)
         }
     }
 
     private static func reader(
-        at place: ReadOnlyLocation,
+        at location: ReadOnlyLocation,
         options: SQLiteStorageOptions,
         schema: Schema?
     ) throws(SQLiteStorageError) -> DatabaseQueue {
         var configuration = configuration(label: "reader", options: options)
         configuration.readonly = true
-        if let pragma = place.pragma {
+        if let pragma = location.pragma {
             configuration.prepareDatabase { try $0.execute(sql: pragma) }
         }
         return try translating {
-            let queue = try DatabaseQueue(path: place.path, configuration: configuration)
+            let queue = try DatabaseQueue(path: location.path, configuration: configuration)
             try queue.unsafeRead { database in
                 try database.execute(
                     sql: "PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY;"

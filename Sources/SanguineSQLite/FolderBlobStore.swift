@@ -36,7 +36,7 @@ final class FolderBlobStore: BlobStore {
     private let turn = Atomic(0)
     private let draft = Atomic(0)
     private let isClosed = Atomic(false)
-    private let places = Mutex(())
+    private let filesLock = Mutex(())
 
     /// Opens the folder, which no other store may use, and removes incomplete files of earlier
     /// processes.
@@ -52,7 +52,7 @@ final class FolderBlobStore: BlobStore {
 
     private var drafts: String { folder.blobsPath + "/incoming" }
 
-    private func place(_ id: BlobID) -> (folder: String, file: String) {
+    private func paths(of id: BlobID) -> (folder: String, file: String) {
         let file = folder.blobPath(id)
         return (URL(filePath: file).deletingLastPathComponent().path, file)
     }
@@ -64,17 +64,17 @@ final class FolderBlobStore: BlobStore {
     ) async throws(StorageError) {
         try damage.check()
         try await perform { [self] () throws(ChunkedReader.Failure) in
-            let place = place(id)
-            for path in [folder.blobsPath, drafts, place.folder] { try makeFolder(path) }
-            let isThere = try places.withLock { _ throws(ChunkedReader.Failure) in
-                try keepAgain(place.file, bytes.count, moment)
+            let paths = paths(of: id)
+            for path in [folder.blobsPath, drafts, paths.folder] { try makeFolder(path) }
+            let isThere = try filesLock.withLock { _ throws(ChunkedReader.Failure) in
+                try keepAgain(paths.file, bytes.count, moment)
             }
             if !isThere {
                 let path = "\(drafts)/\(draft.add(1, ordering: .relaxed).newValue)"
                 do throws(ChunkedReader.Failure) {
                     try write(bytes, to: path, at: moment)
-                    try places.withLock { _ throws(ChunkedReader.Failure) in
-                        try check(rename(path, place.file), place.file)
+                    try filesLock.withLock { _ throws(ChunkedReader.Failure) in
+                        try check(rename(path, paths.file), paths.file)
                     }
                 } catch {
                     unlink(path)
@@ -83,7 +83,7 @@ final class FolderBlobStore: BlobStore {
             }
             // This also applies to an existing file: the process that moved it here may have
             // crashed before the flush.
-            try ChunkedReader.flush(place.folder)
+            try ChunkedReader.flush(paths.folder)
         }
     }
 
@@ -93,7 +93,7 @@ final class FolderBlobStore: BlobStore {
         count: Int
     ) async throws(StorageError) -> [UInt8]? {
         try await perform { [self] () throws(ChunkedReader.Failure) in
-            let path = place(id).file
+            let path = paths(of: id).file
             let file = open(path, O_RDONLY | O_CLOEXEC)
             guard file >= 0 else {
                 if errno == ENOENT { return nil }
@@ -117,7 +117,7 @@ final class FolderBlobStore: BlobStore {
                 let ids = try ChunkedReader.names(in: path).compactMap { BlobID($0) }.sorted()
                 for file in ids where id.map({ $0 < file }) ?? true {
                     guard found.count < limit else { return found }
-                    guard let at = keptAt(place(file).file), at < moment else { continue }
+                    guard let at = keptAt(paths(of: file).file), at < moment else { continue }
                     found.append(file)
                 }
             }
@@ -129,8 +129,8 @@ final class FolderBlobStore: BlobStore {
     func remove(_ id: BlobID, keptBefore moment: Timestamp) async throws(StorageError) -> Bool {
         try damage.check()
         return try await perform { [self] () throws(ChunkedReader.Failure) in
-            let path = place(id).file
-            return try places.withLock { _ throws(ChunkedReader.Failure) in
+            let path = paths(of: id).file
+            return try filesLock.withLock { _ throws(ChunkedReader.Failure) in
                 guard let at = keptAt(path), at < moment else { return false }
                 try check(unlink(path), path)
                 return true

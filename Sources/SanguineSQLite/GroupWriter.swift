@@ -20,7 +20,7 @@ import Synchronization
 ///    one sweep at a time.
 /// 6. After damage is found, all work fails with the damage.
 ///
-/// Mutable state: one `State`, guarded by its mutex; `places` guards its own. `wake` is signalled
+/// Mutable state: one `State`, guarded by its mutex; `permits` guards its own. `wake` is signalled
 /// once for each time that `isAsleep` becomes false. The counters are atomic.
 final class GroupWriter: Sendable {
     private struct State {
@@ -51,7 +51,7 @@ final class GroupWriter: Sendable {
     private let options: SQLiteStorageOptions
     private let cache: CommittedCache
     private let damage: FoundDamage
-    private let places: SharedPool
+    private let permits: SharedPool
     private let commitCount = Atomic(0)
     private let commandCount = Atomic(0)
 
@@ -63,7 +63,7 @@ final class GroupWriter: Sendable {
         self.options = options
         self.cache = cache
         self.damage = damage
-        places = SharedPool(
+        permits = SharedPool(
             limit: options.queuedCommands,
             accountShare: options.queuedCommandsPerAccount
         )
@@ -121,13 +121,13 @@ final class GroupWriter: Sendable {
     func perform<Outcome>(
         _ command: Command<Outcome>
     ) async throws(StorageError) -> Result<Outcome, Problem> {
-        let place: SharedPool.Permit
+        let permit: SharedPool.Permit
         do throws(SharedPool.Refusal) {
-            place = try places.acquire(account: command.account)
+            permit = try permits.acquire(account: command.account)
         } catch {
             throw .overloaded(retryAfterSeconds: options.retryAfterSeconds)
         }
-        defer { place.release() }
+        defer { permit.release() }
         let answer = await withCheckedContinuation { caller in
             enqueue(.command(WaitingCommand(command: command, caller: caller)))
         }

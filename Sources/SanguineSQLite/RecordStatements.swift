@@ -89,14 +89,14 @@ final class RecordStatements: RecordReader {
 
     func records(
         in collection: String,
-        after place: IndexBuild.Place?,
+        after position: IndexBuild.Position?,
         limit: Int,
         bytes: Int
     ) throws -> [RecordRow] {
         try recordingFailure { () throws(SQLFailure) in
             inCollection.bind(collection)
-            inCollection.bind(scope: place?.scope)
-            inCollection.bind(place?.id?.text ?? "")
+            inCollection.bind(scope: position?.scope)
+            inCollection.bind(position?.id?.text ?? "")
             inCollection.bind(limit: limit)
             defer { inCollection.reset() }
             var rows: [RecordRow] = []
@@ -112,14 +112,14 @@ final class RecordStatements: RecordReader {
 
     func scopes(
         in collection: String,
-        after place: IndexBuild.Place?,
+        after position: IndexBuild.Position?,
         limit: Int
     ) throws -> [Identifier?] {
         try recordingFailure { () throws(SQLFailure) in
             var scopes: [Identifier?] = []
             // The smallest larger byte string is the same one followed by a zero.
             var least: [UInt8] = []
-            if let place { least = (place.scope?.bytes ?? []) + [0] }
+            if let position { least = (position.scope?.bytes ?? []) + [0] }
             while scopes.count < limit {
                 nextScope.bind(collection)
                 nextScope.bind(least)

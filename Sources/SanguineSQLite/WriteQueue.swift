@@ -47,19 +47,19 @@ struct WriteQueue {
         guard !work.isEmpty else { return nil }
         let mayBeLong = lastWasShort
         lastWasShort = false
-        if longCommands > 0, mayBeLong, let long = takeLong(within: Self.passedCommands) {
+        if longCommands > 0, mayBeLong, let long = dequeueLong(within: Self.passedCommands) {
             return .commands([long])
         }
-        let short = takeShort(atMost: limit)
+        let short = dequeueShort(atMost: limit)
         guard short.isEmpty else {
             lastWasShort = true
             return .commands(short)
         }
-        return takeLong(within: 1).map { .commands([$0]) }
+        return dequeueLong(within: 1).map { .commands([$0]) }
     }
 
     /// Removes the first long command that no command of its account precedes.
-    private mutating func takeLong(within range: Int) -> (any QueuedCommand)? {
+    private mutating func dequeueLong(within range: Int) -> (any QueuedCommand)? {
         var earlier: Set<Identifier?> = []
         for (index, next) in work.prefix(range).enumerated() {
             guard case .command(let command) = next else { return nil }
@@ -75,23 +75,23 @@ struct WriteQueue {
     }
 
     /// Removes short commands that follow neither other work nor a long command of their account.
-    private mutating func takeShort(atMost limit: Int) -> [any QueuedCommand] {
-        var taken: [any QueuedCommand] = []
+    private mutating func dequeueShort(atMost limit: Int) -> [any QueuedCommand] {
+        var dequeued: [any QueuedCommand] = []
         var passed: [QueuedWork] = []
         var blocked: Set<Identifier?> = []
-        while taken.count < limit, passed.count < Self.passedCommands,
+        while dequeued.count < limit, passed.count < Self.passedCommands,
             case .command(let next)? = work.first
         {
             let first = work.removeFirst()
             if !first.isLong, blocked.isEmpty || !blocked.contains(next.account) {
-                taken.append(next)
+                dequeued.append(next)
             } else {
                 passed.append(first)
                 blocked.insert(next.account)
             }
         }
         work.prepend(contentsOf: passed)
-        return taken
+        return dequeued
     }
 }
 

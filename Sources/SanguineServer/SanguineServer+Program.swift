@@ -50,7 +50,7 @@ extension SanguineServer {
         while body: @escaping @Sendable (Addresses) async throws -> Value
     ) async throws -> Value {
         let scope = ServiceScope<Addresses>()
-        let server = telling { scope.listen(on: $0) }
+        let server = reportingAddresses { scope.listen(on: $0) }
         return try await scope.run(server, logger: logger, body)
     }
 }

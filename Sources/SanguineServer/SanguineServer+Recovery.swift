@@ -38,7 +38,7 @@ extension SanguineServer {
         }
     }
 
-    /// Refuses to serve collections none of whose records would be found any more.
+    /// Refuses to serve collections whose records could no longer be found.
     ///
     /// A collection with records of both kinds was changed under an earlier version, and apps use
     /// it as it is, so it is only logged.

@@ -138,14 +138,14 @@ public struct SanguineServer: Service {
     }
 
     /// Returns this server, with a closure that also receives its addresses once it listens.
-    func telling(_ tell: @escaping @Sendable (Addresses) -> Void) -> SanguineServer {
+    func reportingAddresses(to report: @escaping @Sendable (Addresses) -> Void) -> SanguineServer {
         var server = self
         server.onListening = { [http = settings.http, onListening] ports in
             await onListening(ports)
             guard let api = URL(string: http.url(port: ports.http)),
                 let admin = URL(string: http.adminURL(port: ports.admin))
             else { preconditionFailure("The host of an open port is not valid in a URL.") }
-            tell(Addresses(http: api, admin: admin))
+            report(Addresses(http: api, admin: admin))
         }
         return server
     }
@@ -428,7 +428,7 @@ public struct SanguineServer: Service {
         let endpoints = Endpoints(
             authority: authority,
             calls: functions.calls,
-            onStoreNotification: StoreNotificationLog(logger: logger, reporter: consumption).told
+            onStoreNotification: StoreNotificationLog(logger: logger, reporter: consumption).log
         )
         endpoints.all.add(to: routes, behind: gate)
         functions.openAIRoutes(gate.admission).endpoints.add(to: routes, behind: gate)

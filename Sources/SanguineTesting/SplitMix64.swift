@@ -4,7 +4,7 @@
 ///
 /// ```swift
 /// @Test(arguments: 1...20)
-/// func `every note arrives, whatever fails`(seed: UInt64) {
+/// func `every note arrives in spite of failures`(seed: UInt64) {
 ///     var random = SplitMix64(seed: seed)
 ///     …
 /// }

@@ -236,7 +236,7 @@ extension EndToEnd {
 
         // MARK: - A running call
 
-        @Test func `a streamed call of a guest goes on after the merge, and is charged once`()
+        @Test func `a streamed call of a guest continues after the merge, and is charged once`()
             async throws
         {
             try await Self.withStage { stage in

@@ -81,8 +81,8 @@ extension EndToEnd {
                     for connection in held {
                         try await connection.send("GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n")
                     }
-                    let told = "Connections cannot be accepted"
-                    try await server.tool.errors.when { $0.text.contains(told) }
+                    let reported = "Connections cannot be accepted"
+                    try await server.tool.errors.when { $0.text.contains(reported) }
                     try await first.askIfAlive()
 
                     try Self.limit(server.tool.process, to: 1_024)
@@ -90,7 +90,7 @@ extension EndToEnd {
                     #expect(try await server.metric("accept_failures_total") ?? 0 > 0.0)
                     let ended = try await server.stop()
                     #expect(ended.status == 0)
-                    #expect(ended.errors.ranges(of: told).count == 1)
+                    #expect(ended.errors.ranges(of: reported).count == 1)
                 }
             }
         }

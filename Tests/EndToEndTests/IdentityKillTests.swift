@@ -79,9 +79,9 @@ extension EndToEnd {
                     let killer = moment.map { moment in
                         Task {
                             try await server.answers.reach(moment.answers, "answers") { $0 }
-                            // The moment of the kill is random, and waits for nothing.
+                            // The kill comes at a random time, at any point of the server's work.
                             let delay = moment.delay
-                            try await Task.sleep(for: delay)  // tidy: allow sleeping-test: as said.
+                            try await Task.sleep(for: delay)  // tidy: allow sleeping-test: random.
                             server.kill()
                             process.tool.signal(SIGKILL)
                         }

@@ -36,7 +36,8 @@ extension EndToEnd {
 
         /// A complete stream costs exactly what the upstream bills for it.
         ///
-        /// A cut stream costs at most as much, and less by no more than the words in transit.
+        /// An interrupted stream costs at most as much. The difference is at most the price of the
+        /// words in transit.
         @Test func `charges and invoices differ by at most the words in transit at a cut`()
             async throws
         {

@@ -124,7 +124,7 @@ extension EndToEnd {
             let questions = Dictionary(grouping: found.all.filter { $0.role == .user }, by: \.text)
             for asked in game.asked {
                 let messages = questions[asked.question] ?? []
-                #expect(messages.count <= 1, "SEED=\(seed): '\(asked.question)' is there twice.")
+                #expect(messages.count <= 1, "SEED=\(seed): '\(asked.question)' was stored twice.")
                 guard asked.isAnswered else { continue }
                 let answer = messages.first?.call.flatMap { calls[$0]?.last }
                 #expect(answer?.state == .complete, "SEED=\(seed): '\(asked.question)' is lost.")

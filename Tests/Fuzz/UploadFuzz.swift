@@ -82,7 +82,8 @@ struct UploadFuzz: Sendable {
         return board.tally.withLock(\.self)
     }
 
-    /// Uploads one file; the failure is `nil` if the server behaved as documented.
+    /// Uploads one file, and returns its name and the failure; `nil` if the server behaved as
+    /// documented.
     func play(_ number: Int) async -> (name: String, failure: String?) {
         let file = UploadCase(number, seed: seed, from: files)
         let token = tokens[number % tokens.count]

@@ -103,7 +103,7 @@ struct AnalyticsEventTests {
         }
     }
 
-    @Test func `the source is a reference to a URI, whatever the issuer is`() async throws {
+    @Test func `the source is a URI reference for every issuer`() async throws {
         var settings = AuthoritySettings()
         settings.recordsEvents = true
         settings.issuer = "My App <1>"

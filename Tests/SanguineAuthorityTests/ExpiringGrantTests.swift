@@ -46,7 +46,7 @@ struct ExpiringGrantTests {
         world.balance(account)?.grants.items.map(\.amount) ?? []
     }
 
-    @Test func `the soonest to expire is spent first, whatever was granted first`() throws {
+    @Test func `the grant that expires soonest is spent first`() throws {
         var world = World(account, granted: 10)
         try grant(5, lasting: 200, in: &world)
         try grant(5, lasting: 100, in: &world)

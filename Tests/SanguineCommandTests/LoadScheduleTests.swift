@@ -45,7 +45,7 @@ struct LoadScheduleTests {
     }
 
     @Test(arguments: [0.3, 1, 7, 33.3])
-    func `exactly the users of the plan arrive, at any rate`(rate: Double) {
+    func `the number of users that arrive is the plan's at every rate`(rate: Double) {
         let plan = Self.plan {
             $0.users = 100
             $0.rate = rate

@@ -64,11 +64,11 @@ struct NoteCommandTests {
 
     @Test func `a note's change is sent as its base mutation in the note's lane`() throws {
         let id = RecordID(try #require(Self.id))
-        let mutator = NoteMutation(SetFields(Note.key(id), ["text": "Buy milk"]))
-        #expect(type(of: mutator).name == "record.set")
-        #expect(mutator.lane == "note:\(id)")
-        let sent = try JSONDecoder().decode(SetFields.self, from: JSONEncoder().encode(mutator))
-        #expect(sent == mutator.base)
+        let mutation = NoteMutation(SetFields(Note.key(id), ["text": "Buy milk"]))
+        #expect(type(of: mutation).name == "record.set")
+        #expect(mutation.lane == "note:\(id)")
+        let sent = try JSONDecoder().decode(SetFields.self, from: JSONEncoder().encode(mutation))
+        #expect(sent == mutation.base)
     }
 
     @Test func `a waiting note has a mark`() throws {

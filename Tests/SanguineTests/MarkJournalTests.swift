@@ -29,7 +29,7 @@ struct MarkJournalTests {
         #expect(next == scopes)
     }
 
-    @Test func `marks that the store contains are removed`() throws {
+    @Test func `marks are removed from the journal once the store contains them`() throws {
         try journal.append(.key("a"), number: 1)
         journal.clear(upTo: 1)
         #expect(next.isEmpty)

@@ -47,17 +47,17 @@ struct PartFetcherTests {
     }
 
     @Test func `a caller is answered after the entry's observers are notified`() async throws {
-        let told = Mutex(0)
+        let reported = Mutex(0)
         let observer = TypedEntry<Int>.Observer(
             tell: { [parts] _ in
                 let count = parts.withState { $0.count }
-                told.withLock { $0 = count }
+                reported.withLock { $0 = count }
             },
             finish: {}
         )
         _ = try await test.client.value(of: query)
         let number = try #require(test.client.queries.observe(query, observer))
-        let caller = try await waiting { told.withLock { $0 } }
+        let caller = try await waiting { reported.withLock { $0 } }
         parts.apply { $0.rise() }
 
         #expect(try await caller.finished() == 1)

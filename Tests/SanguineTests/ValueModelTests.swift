@@ -54,7 +54,7 @@ struct ValueModelTests {
         let answer = ScriptedTransport.Answer.json(Profile(name: "ada"))
         test.network.script(answer, answer)
         let model = test.client.model(.profile("ada"))
-        try await eventually("the value is there") { model.phase == .ready }
+        try await eventually("the value is shown") { model.phase == .ready }
         nonisolated(unsafe) var hasChanged = false
         withObservationTracking {
             _ = model.value

@@ -91,9 +91,9 @@ struct PropertyTests {
         weak var model: ValueModel<Profile>?
         for _ in 1...5 {
             _ = texts(ProfileView("ada"), client)
-            let present = client.model(.profile("ada"))
-            #expect(model == nil || model === present)
-            model = present
+            let current = client.model(.profile("ada"))
+            #expect(model == nil || model === current)
+            model = current
         }
         try await network.waitForHeld(1)
         network.release()

@@ -168,11 +168,11 @@ struct Device {
     private mutating func readOperations() throws {
         let schema = version.schema
         for (sequence, row) in disk.outbox where row.version != version.number {
-            var mutator: any RecordMutation = UnknownSheetMutation(lane: row.item.lane)
+            var mutation: any RecordMutation = UnknownSheetMutation(lane: row.item.lane)
             if let type = schema.mutation(row.name) {
-                mutator = try StoredForm.arguments.decode(type, from: row.arguments)
+                mutation = try StoredForm.arguments.decode(type, from: row.arguments)
                 if bug == .rewritesOperations {
-                    disk.outbox[sequence]?.arguments = try JSONValue(encoding: mutator)
+                    disk.outbox[sequence]?.arguments = try JSONValue(encoding: mutation)
                 }
             } else {
                 found.unknown += 1
@@ -182,7 +182,7 @@ struct Device {
             disk.outbox[sequence]?.operation = Replay.Operation(
                 sequence: sequence,
                 id: row.item.id,
-                mutation: mutator
+                mutation: mutation
             )
         }
     }
@@ -208,26 +208,26 @@ struct Device {
     /// Performs an operation as `perform` does: rehearses it, stores it and shows it.
     ///
     /// - Returns: The id, or `nil` if the operation does not apply.
-    mutating func perform(_ mutator: some RecordMutation, id: Identifier) throws -> Identifier? {
+    mutating func perform(_ mutation: some RecordMutation, id: Identifier) throws -> Identifier? {
         guard let account = disk.account, var state else { return nil }
         let sequence = disk.lastSequence + 1
         let dryRunResult: Replay.DryRun
         do {
-            dryRunResult = try state.replay.dryRun(mutator, id: id, over: disk.mirror)
+            dryRunResult = try state.replay.dryRun(mutation, id: id, over: disk.mirror)
         } catch is Refusal {
             return nil
         }
-        let operation = Replay.Operation(sequence: sequence, id: id, mutation: mutator)
+        let operation = Replay.Operation(sequence: sequence, id: id, mutation: mutation)
         try mayDie()
-        let item = OutboxState.Item(id: id, sequence: sequence, lane: mutator.lane)
+        let item = OutboxState.Item(id: id, sequence: sequence, lane: mutation.lane)
         disk.lastSequence = sequence
         disk.sequences[id] = sequence
         disk.outbox[sequence] = Disk.Row(
             owner: account,
             operation: operation,
             item: item,
-            name: type(of: mutator).name,
-            arguments: try JSONValue(encoding: mutator),
+            name: type(of: mutation).name,
+            arguments: try JSONValue(encoding: mutation),
             version: version.number
         )
         _ = try state.add(operation, as: item, dryRun: dryRunResult, over: disk.mirror)

@@ -86,18 +86,18 @@ package struct ModelAuthority: SimulatedAuthority {
             guard !unknown.contains(operation.mutator),
                 let type = schema.mutation(operation.mutator)
             else {
-                throw Refusal(.mutatorUnknown, "Name a mutator that the schema has.")
+                throw Refusal(.mutatorUnknown, "Name a mutation that the schema has.")
             }
             var records = Records(
                 from: Source(rows: ledger.rows),
                 schema: schema,
                 operation: OperationContext(id: operation.id)
             )
-            let mutator: any RecordMutation = try StoredForm.arguments.decode(
+            let mutation: any RecordMutation = try StoredForm.arguments.decode(
                 type,
                 from: operation.arguments
             )
-            try records.run(mutator)
+            try records.run(mutation)
             let through = ledger.head + Int64(records.changes.count)
             for (key, value) in records.changes.sorted(by: { $0.key < $1.key }) {
                 ledger.head += 1

@@ -28,7 +28,7 @@ package struct RealAuthority: SimulatedAuthority {
     ) async throws -> PushAnswer {
         try await server.authority.push(account, .success(request)) { [unknown] operation in
             guard unknown.contains(operation.mutator) else { return nil }
-            return Refusal(.mutatorUnknown, "Deploy a server that declares the mutator.")
+            return Refusal(.mutatorUnknown, "Deploy a server that declares the mutation.")
         }
     }
 

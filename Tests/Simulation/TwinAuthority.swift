@@ -15,7 +15,7 @@ package struct TwinAuthority: SimulatedAuthority {
     }
 
     /// The result of an operation, as a device can observe it.
-    private struct Told: Equatable {
+    private struct Outcome: Equatable {
         let id: Identifier
         let status: PushResult.Status
         let code: ProblemCode?
@@ -56,7 +56,7 @@ package struct TwinAuthority: SimulatedAuthority {
         requests += 1
         let answer = try await real.push(request, account: account)
         let other = try model.push(request, account: account)
-        try compare(answer.results.map(Told.init), other.results.map(Told.init), "a push")
+        try compare(answer.results.map(Outcome.init), other.results.map(Outcome.init), "a push")
         try await compare(changes(in: real, of: account), changes(in: model, of: account), "a feed")
         return answer
     }
@@ -87,8 +87,8 @@ package struct TwinAuthority: SimulatedAuthority {
             operations: operations
         )
         try compare(
-            (answer.operations ?? []).map(Told.init),
-            (other.operations ?? []).map(Told.init),
+            (answer.operations ?? []).map(Outcome.init),
+            (other.operations ?? []).map(Outcome.init),
             "a question about operations"
         )
         return answer

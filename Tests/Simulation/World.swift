@@ -275,31 +275,31 @@ package struct World<Authority: SimulatedAuthority> {
         let note = SimulatedApp.notes[Int.random(in: 0..<5, using: &random)]
         let tags = ["red", "blue"].shuffled(using: &random)
         var traces = Traces()
-        let mutator: any RecordMutation
+        let mutation: any RecordMutation
         switch Int.random(in: 0..<16, using: &random) {
         case 0..<4:
-            mutator = Mark(counter: counters[0].id, lane: lane)
+            mutation = Mark(counter: counters[0].id, lane: lane)
             traces.places = [counters[0]]
         case 4:
-            mutator = Move(from: counters[0].id, to: counters[1].id)
+            mutation = Move(from: counters[0].id, to: counters[1].id)
             traces.places = Array(counters.prefix(2))
         case 5:
-            mutator = Poison(counter: counters[0].id)
+            mutation = Poison(counter: counters[0].id)
             traces.places = [counters[0]]
             traces.isPoison = true
         case 6:
-            mutator = CreateRecord(note, ["tag": .string(tags[0]), "by": .integer(Int64(device))])
-        case 7: mutator = SetFields(note, ["tag": .string(tags[0]), "x": .integer(clock)])
-        case 8: mutator = DeleteRecord(note)
-        case 9: mutator = Retag(from: tags[0], to: tags[1])
+            mutation = CreateRecord(note, ["tag": .string(tags[0]), "by": .integer(Int64(device))])
+        case 7: mutation = SetFields(note, ["tag": .string(tags[0]), "x": .integer(clock)])
+        case 8: mutation = DeleteRecord(note)
+        case 9: mutation = Retag(from: tags[0], to: tags[1])
         default:
             guard let (onSheet, traced) = try sheetMutation(on: device, lane) else { return }
-            (mutator, traces) = (onSheet, traced)
+            (mutation, traces) = (onSheet, traced)
         }
         guard let account = devices[device].disk.account else { return }
         let before = devices[device].disk.lastSequence
         do {
-            guard try devices[device].perform(mutator, id: id) != nil else {
+            guard try devices[device].perform(mutation, id: id) != nil else {
                 guard !traces.places.contains(where: { $0.collection.hasPrefix("sheets") })
                 else { throw versions("device \(device) refuses a mutation of a sheet") }
                 return

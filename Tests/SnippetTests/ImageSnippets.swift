@@ -50,7 +50,7 @@ struct ImageSnippets {
         return try SanguineClient(configuration)
     }
 
-    @Test func `an image is loaded once and then there at once`() async throws {
+    @Test func `an image is loaded once and then shown from memory`() async throws {
         let client = try client()
         defer { client.close() }
         let cover = try #require(URL(string: "https://images.example.org/cover.png"))

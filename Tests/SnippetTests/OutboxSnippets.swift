@@ -60,9 +60,9 @@ struct OutboxSnippets {
 
     @Test func `an app can create states of lists and ranges`() {
         let list = ListSnapshot(items: [Row()], hasMore: true, phase: .ready)
-        let stretch = RangeValues(range: 1...2, values: [1: "a"], missing: [2...2])
+        let part = RangeValues(range: 1...2, values: [1: "a"], missing: [2...2])
 
         #expect(list.items == [Row()] && list.hasMore && list.phase == .ready)
-        #expect(!stretch.isComplete && stretch[1] == "a")
+        #expect(!part.isComplete && part[1] == "a")
     }
 }

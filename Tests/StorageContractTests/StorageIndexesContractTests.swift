@@ -221,7 +221,7 @@ struct StorageIndexesContractTests {
             // The other version has cleared the first scope and added entries since.
             var left = IndexBuild("things", by: "size")
             left.version = IndexBuild.currentVersion - 1
-            left.after = IndexBuild.Place(.numbered(2))
+            left.after = IndexBuild.Position(.numbered(2))
             try await storage.store(.put(.indexes(IndexesRow(builds: [left]))))
             let list = IndexList("things", in: .numbered(1), by: "size")
             let ghost = IndexEntry(list, IndexKey(bytes: [0]), "ghost")

@@ -153,7 +153,7 @@ struct ThreadContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a call that is cut leaves its text with what was paid`(
+    func `an interrupted call leaves its text and its charge`(
         driver: StorageDriver
     ) async throws {
         try await withWorld(driver) { world in

@@ -3,7 +3,7 @@ package import SanguineTesting
 extension WatchedState {
     /// Waits until a count has reached its goal, and gives up only if the count stops changing.
     ///
-    /// For many operations that a busy machine performs one after the other: a limit on all of them
+    /// Use it for many consecutive operations: on a busy machine, a limit for all of them
     /// together would measure the machine.
     ///
     /// - Parameters:

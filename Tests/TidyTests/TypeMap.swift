@@ -46,7 +46,7 @@ struct TypeMap {
             let names = body.compactMap { line -> String? in
                 guard let match = line.firstMatch(of: pattern) else { return nil }
                 let modifiers = match.1.split(separator: " ")
-                // Properties of values that are public are the interface of the value.
+                // Public properties of a structure are its interface.
                 let isClosed = modifiers.contains { ["private", "fileprivate"].contains($0) }
                 let isData = kind == "struct" && modifiers.contains("public")
                 guard !isClosed, !isData, !modifiers.contains("static") else { return nil }

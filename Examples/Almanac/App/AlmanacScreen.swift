@@ -51,7 +51,7 @@ public final class AlmanacScreen {
     /// The chart with its periods and transits, in the first frame and without a network.
     public var data: AstroData? { models?.data.value }
 
-    /// The prediction of the day; `nil` until it is there.
+    /// The prediction of the day; `nil` until it has arrived.
     public var prediction: String? { models?.prediction.value }
 
     /// The reason why the newest values could not be fetched.

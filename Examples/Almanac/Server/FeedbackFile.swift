@@ -19,7 +19,7 @@ actor FeedbackFile {
 
     init(in folder: URL) { file = folder.appending(path: "feedback.jsonl") }
 
-    /// Appends a line unless it is there, and returns when it is on the disk.
+    /// Appends a line unless the file contains it, and returns when it is on the disk.
     func append(_ feedback: Feedback) throws {
         if !FileManager.default.fileExists(atPath: file.path) {
             // If this fails, opening the file says why.

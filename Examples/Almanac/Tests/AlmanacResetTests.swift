@@ -54,7 +54,7 @@ struct AlmanacResetTests {
             try client.account.update { $0.timeZone = "Europe/Istanbul" }
             await screen.dayMayHaveChanged()
             #expect(await screen.today == today)
-            // The model's clock stands, so a cache answers.
+            // The clock of the model does not advance, so the answer comes from a cache.
             let again = try await client.value(of: .prediction(for: birth, on: today))
             #expect(again == first)
             client.close()

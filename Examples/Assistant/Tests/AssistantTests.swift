@@ -320,9 +320,9 @@ struct AssistantTests {
             }
             let screen = await AssistantScreen(client)
             _ = try await client.value(of: .balance)
-            let told = WatchedState<[Int64]>([])
+            let reported = WatchedState<[Int64]>([])
             let following = client.observe(.balance) { state in
-                if let value = state.value { told.withLock { $0.append(value.available) } }
+                if let value = state.value { reported.withLock { $0.append(value.available) } }
             }
             try await client.waitUntilIdle()
 
@@ -356,7 +356,7 @@ struct AssistantTests {
             try await client.waitUntilIdle()
             let long = network.count(of: "/v1/balance") - first
             #expect(long == 1)
-            #expect(told.value.last == spent && Set(told.value) == [100, spent])
+            #expect(reported.value.last == spent && Set(reported.value) == [100, spent])
 
             // A timer refreshes it too.
             try await delay.waitForSleepers(1)
@@ -454,7 +454,7 @@ struct AssistantTests {
             #expect(age == .hours(3))
             let history = await screen.history
             #expect(history.map(\.balance.available) == Array(balances.suffix(10)))
-            // A question waits for the network, and its hold is shown meanwhile.
+            // A question waits for the network, and its hold is already shown.
             let answer = try await screen.ask("Still there?")
             #expect(await screen.balance?.held == screen.cost.expected)
             network.heal()

@@ -82,7 +82,7 @@ public final class FeedScreen {
     /// Loads the list even if it is fresh, for pull to refresh.
     public func refresh() async { await list.refresh() }
 
-    /// Loads the next page; usually it is there before its first row is reached.
+    /// Loads the next page, usually before its first row is reached.
     public func loadNext() async { await list.loadNext() }
 
     /// Reports that a row is visible: the next page and the next pictures are loaded in advance.

@@ -206,7 +206,7 @@ struct FeedNetworkTests {
     }
 
     @Test(arguments: [UInt64(1), 2, 3])
-    func `posts, likes and follows over a bad network are there once`(seed: UInt64) async throws {
+    func `posts, likes and follows over a bad network take effect once`(seed: UInt64) async throws {
         try await FeedWorld.with { world in
             let ana = try await world.visitor("Ana")
             let target = try await ana.post("Like me.", at: world.clock.now())

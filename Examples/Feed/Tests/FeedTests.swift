@@ -88,7 +88,7 @@ struct FeedTests {
                 theirs: "under 10 ms per look-up after the first one, which took 200 ms"
             )
 
-            // The user's own change is there at once, and the look-up is made again.
+            // The user's own change is shown at once, and the lookup is repeated.
             let me = try #require(client.cached(.me))
             _ = try await delay.passing(through: recorded) {
                 try await client.value(of: .profile(me.id))
@@ -102,7 +102,7 @@ struct FeedTests {
             }
             #expect(renamed.value.name == "Deniz" && renamed.value.account != nil)
 
-            // Another user's change is there after five minutes.
+            // Another user's change is shown after five minutes.
             let query = ValueQuery<Profile>.profile(ben.profile)
             _ = try await delay.passing(through: recorded) { try await client.value(of: query) }
             let profile = Profile(id: ben.profile, name: "Benno")

@@ -47,7 +47,7 @@ struct FeedTimelineTests {
         }
     }
 
-    @Test func `the timeline is shown without a network, with what the user writes meanwhile`()
+    @Test func `the timeline is shown without a network, with the user's new posts`()
         async throws
     {
         try await FeedWorld.with { world in

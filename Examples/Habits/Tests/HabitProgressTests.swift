@@ -36,14 +36,14 @@ struct HabitProgressTests {
             #expect(phone.cached(.seen) == tablet.cached(.seen), "seed \(seed)")
             phone.close()
             tablet.close()
-            let told = try await watcher.finished()
-            let contradictions = seen.contradictions + told.contradictions
+            let reported = try await watcher.finished()
+            let contradictions = seen.contradictions + reported.contradictions
             #expect(contradictions.isEmpty, "seed \(seed)")
             if seed == 1 {
                 printFigure(
                     "O4",
                     ours: """
-                        \(contradictions.count) contradictions in \(seen.states + told.states) \
+                        \(contradictions.count) contradictions in \(seen.states + reported.states) \
                         states, with \(refused) refusals
                         """
                 )
@@ -53,12 +53,12 @@ struct HabitProgressTests {
 
     /// Checks every update that an observer gets.
     private static func watch(_ client: SanguineClient) async -> Checked {
-        var told = Checked()
+        var reported = Checked()
         let updates = client.updates(of: .seen)
         for await seen in updates {  // tidy: allow unbounded-wait: it ends with the client.
-            told.check(seen)
+            reported.check(seen)
         }
-        return told
+        return reported
     }
 }
 

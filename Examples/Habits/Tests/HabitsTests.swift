@@ -304,10 +304,10 @@ struct HabitsTests {
             try await client.settle()
             try await seen.wait(for: "a notification of the widget") { !$0.isEmpty }
 
-            let told = seen.value
-            #expect(told.allSatisfy { $0 == 1 })
-            let early = told.count { $0 != 1 }
-            printFigure("O7", ours: "notified \(told.count) times, \(early) of them too early")
+            let reported = seen.value
+            #expect(reported.allSatisfy { $0 == 1 })
+            let early = reported.count { $0 != 1 }
+            printFigure("O7", ours: "notified \(reported.count) times, \(early) of them too early")
             client.close()
         }
     }

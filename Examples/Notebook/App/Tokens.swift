@@ -39,7 +39,7 @@ actor Tokens {
     func renew() async throws {
         guard let issued else { throw NotSignedIn() }
         let renewed = try await post(["refresh_token": issued.refreshToken])
-        // Another user may have signed in meanwhile.
+        // Another user may have signed in by now.
         if self.issued?.userId == renewed.userId { self.issued = renewed }
     }
 

@@ -4,7 +4,7 @@ public import Sanguine
 /// The app's own settings in the account.
 public struct ReadingSettings: AppSettings {
     public var hasOnboarded = false
-    /// Whether the user wants to be told that the day's readings are available again.
+    /// Whether the user wants a notification when the day's readings are available again.
     public var notifies = false
 
     public init() {}

@@ -88,11 +88,11 @@ public final class AccountModel {
         let state = UserAccount(users: users).current
         var isOther = false
         func set<Value: Equatable>(
-            _ place: ReferenceWritableKeyPath<AccountModel, Value>,
+            _ property: ReferenceWritableKeyPath<AccountModel, Value>,
             _ value: Value
         ) {
-            guard self[keyPath: place] != value else { return }
-            self[keyPath: place] = value
+            guard self[keyPath: property] != value else { return }
+            self[keyPath: property] = value
             isOther = true
         }
         set(\.id, state.id)
@@ -103,7 +103,7 @@ public final class AccountModel {
         set(\.displayName, state.displayName)
         set(\.plan, state.plan)
         set(\.settings, state.settings)
-        if isOther { users.services.models.changed(self) }
+        if isOther { users.services.models.startGrace(of: self) }
     }
 }
 

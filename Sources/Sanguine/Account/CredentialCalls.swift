@@ -164,7 +164,7 @@ struct CredentialCalls: Sendable {
                 }
                 return try await user.functions.call.send(request)
             } catch {
-                // The guest belongs to a registered account, so its token is none any more.
+                // The guest belongs to a registered account, so its token is no longer valid.
                 if isAuthorized, proof == .guestToken, user.session.isRegisteredElsewhere {
                     continue
                 }

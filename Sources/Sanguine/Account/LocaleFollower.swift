@@ -40,7 +40,7 @@ final class LocaleFollower: Sendable {
         state = Mutex(State(known: known))
     }
 
-    /// Records the account as the server has sent it with a session.
+    /// Records the account that the server has sent with a session.
     func received(_ account: Account) {
         record(Known(timeZone: account.timeZone, language: account.language))
     }

@@ -85,7 +85,7 @@ public final class PaywallState {
         set(\.isLifted, isLifted)
         let lifts = quota?.lifts.map { $0.compactMap { Account.Plan(rawValue: $0) } }
         set(\.lifts, isLifted ? [] : lifts ?? [.premium])
-        if isOther { users.services.models.changed(self) }
+        if isOther { users.services.models.startGrace(of: self) }
     }
 
     /// Whether a plan lifts the limit of a quota that may have been received before the plan.

@@ -2,14 +2,13 @@ import SanguineModel
 
 /// A call of this device that the base does not contain, or may not contain.
 ///
-/// It has two dimensions. *Phase* is the state of the call; *trace* is what the base contains of
-/// it. Together they determine the amount that the call adds to the base for the number that the
-/// user sees:
+/// It has two dimensions. *Phase* is the state of the call, and *trace* is the part of it that the
+/// base contains. Together they determine how the call changes the balance that is shown:
 ///
-///     effect on available = what the base holds for it − what it costs
+///     effect on available = hold in the base − cost
 ///
-/// It costs the predicted amount until the price is known, and nothing once the base contains its
-/// end.
+/// The cost is the predicted amount until the price is known, and 0 once the base contains the end
+/// of the call.
 struct PendingCharge: Hashable, Codable, Sendable {
     /// The state of the call, as far as this device knows.
     enum Phase: Hashable, Codable, Sendable {
@@ -20,12 +19,12 @@ struct PendingCharge: Hashable, Codable, Sendable {
         /// Abandoned without an answer, or cut off by the end of the process: it may have taken
         /// effect.
         case unanswered
-        /// Answered, with this charge; balances from `head` on contain it.
+        /// Answered, with this charge, which the balances from number `head` contain.
         case charged(Int64, head: Int64)
-        /// Failed after its hold was placed: it costs nothing, and balances from `head` on contain
-        /// the release; `nil` if the answer did not state the number.
+        /// Failed after its hold was placed. It costs nothing. The balances from number `head`
+        /// contain the release; `nil` if the answer did not state the number.
         case released(head: Int64?)
-        /// Known to have ended, at an unknown price; balances from `head` on contain it.
+        /// Ended at an unknown price, which the balances from number `head` contain.
         case settled(head: Int64)
     }
 

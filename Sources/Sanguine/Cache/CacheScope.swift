@@ -27,11 +27,11 @@ final class CacheScope: Sendable {
     /// The fault that a simulation has planted; `nil` in an app.
     var fault: PlantedFault? { attempts.backend.fault }
 
-    /// Allows a fetch to sign the user in, because the app requests a value and does not only
-    /// observe one.
+    /// Whether the user of the fetches is known.
     var hasUser: Bool { attempts.backend.call.authorizer.owner != nil }
 
-    /// Allows a fetch to sign the user in: the app asks for a value, and does not only observe.
+    /// Allows a fetch to sign the user in, because the app requests a value and does not only
+    /// observe one.
     func allowSignIn() { attempts.backend.call.authorizer.allowSignIn() }
 }
 

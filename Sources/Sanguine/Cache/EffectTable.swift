@@ -120,14 +120,14 @@ struct EffectTable: Sendable {
                 return effects.append(effect)
             }
             stem = number
-            effects.insert(effect, at: firstPlace(from: effect.sequence))
+            effects.insert(effect, at: firstIndex(from: effect.sequence))
         }
 
         fileprivate mutating func remove(_ sequence: Int64, number: UInt64) {
             version = number
-            guard let place = index(of: sequence) else { return }
+            guard let index = index(of: sequence) else { return }
             stem = number
-            effects.remove(at: place)
+            effects.remove(at: index)
         }
 
         fileprivate mutating func update(
@@ -138,16 +138,16 @@ struct EffectTable: Sendable {
         ) {
             version = number
             if changesShown { stem = number }
-            if let place = index(of: sequence) { change(&effects[place]) }
+            if let index = index(of: sequence) { change(&effects[index]) }
         }
 
         private func index(of sequence: Int64) -> Int? {
-            let place = firstPlace(from: sequence)
-            return place < effects.count && effects[place].sequence == sequence ? place : nil
+            let index = firstIndex(from: sequence)
+            return index < effects.count && effects[index].sequence == sequence ? index : nil
         }
 
         /// Returns the index of the first effect that is not before the operation's.
-        private func firstPlace(from sequence: Int64) -> Int {
+        private func firstIndex(from sequence: Int64) -> Int {
             effects.partitioningIndex { $0.sequence >= sequence }
         }
     }
@@ -273,18 +273,19 @@ private final class LastApplication: Sendable {
 }
 
 extension [Effect] {
-    /// Returns the start of the second half, in effects whose first half fails the condition.
+    /// Returns the index of the first effect that meets the condition, which holds for all effects
+    /// after it.
     fileprivate func partitioningIndex(where isSecondHalf: (Effect) -> Bool) -> Int {
-        var places = startIndex..<endIndex
-        while !places.isEmpty {
-            let middle = places.lowerBound + places.count / 2
+        var range = startIndex..<endIndex
+        while !range.isEmpty {
+            let middle = range.lowerBound + range.count / 2
             if isSecondHalf(self[middle]) {
-                places = places.lowerBound..<middle
+                range = range.lowerBound..<middle
             } else {
-                places = middle + 1..<places.upperBound
+                range = middle + 1..<range.upperBound
             }
         }
-        return places.lowerBound
+        return range.lowerBound
     }
 }
 

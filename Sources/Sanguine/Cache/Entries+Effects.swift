@@ -33,8 +33,8 @@ extension Entries {
                 guarded.unremoved.insert(sequence)
             }
             var effects = effects
-            for place in effects.indices {
-                effects[place].isWithheld = guarded.switches.withholds(effects[place])
+            for index in effects.indices {
+                effects[index].isWithheld = guarded.switches.withholds(effects[index])
             }
             let missing = effects.filter { effect in
                 effect.acknowledgedAt == nil
@@ -176,21 +176,21 @@ extension Entries {
     func mergeIntoBase(of effect: Effect) {
         let query = effect.query
         restore(query)
-        transact(query, creating: true) { ground -> (Change?, list: EffectTable.List)? in
-            guard let list = ground.list, list.effect(of: effect.sequence) != nil else {
+        transact(query, creating: true) { snapshot -> (Change?, list: EffectTable.List)? in
+            guard let list = snapshot.list, list.effect(of: effect.sequence) != nil else {
                 return nil
             }
-            guard let value = ground.value else { return (nil, list) }
-            var landing = FetchedBase(value.base)
+            guard let value = snapshot.value else { return (nil, list) }
+            var fetched = FetchedBase(value.base)
             if let list = effect.list {
-                landing.base = list.merged(value.base, effect)
+                fetched.base = list.merged(value.base, effect)
             } else if !(value.notes?.possiblyApplied.contains(effect) ?? false) {
-                landing.base = effect.applied(to: value.base)
+                fetched.base = effect.applied(to: value.base)
             }
-            landing.settled = [effect.sequence]
-            landing.remaining = list.effects.filter { $0.sequence != effect.sequence }
-            landing.notes = value.notes ?? BaseMetadata()
-            return (ground.taking(landing), list)
+            fetched.settled = [effect.sequence]
+            fetched.remaining = list.effects.filter { $0.sequence != effect.sequence }
+            fetched.notes = value.notes ?? BaseMetadata()
+            return (snapshot.adopting(fetched), list)
         } commit: { plan, entry, guarded in
             if let change = plan.0, let held = entry.state.held {
                 store(change, FetchTiming(of: query, at: held.asOf), entry, in: &guarded)
@@ -244,18 +244,18 @@ extension Entries {
         restore(query)
         let arrival = FetchTiming(of: query, at: clock.now())
         var isWhole = false
-        let isTaken = transact(query, creating: true) { ground -> Change? in
-            let sent = ground.list?.effect(of: sequence)?.sentAt
-            let landing = fetchedBase(
+        let isTaken = transact(query, creating: true) { snapshot -> Change? in
+            let sent = snapshot.list?.effect(of: sequence)?.sentAt
+            let fetched = fetchedBase(
                 box,
                 of: query,
                 askedAt: sent ?? 0,
                 by: sequence,
-                over: ground
+                over: snapshot
             )
-            guard let landing, landing.notes.possiblyApplied.isEmpty else { return nil }
-            isWhole = !landing.notes.isPatched
-            return ground.taking(landing)
+            guard let fetched, fetched.notes.possiblyApplied.isEmpty else { return nil }
+            isWhole = !fetched.notes.isPatched
+            return snapshot.adopting(fetched)
         } commit: { change, entry, guarded in
             guard guarded.user === user else { return nil }
             // A base that arrived since may be newer: a repeated request gets the first response
@@ -286,15 +286,15 @@ extension Entries {
         of query: ErasedQuery,
         askedAt number: UInt64,
         by own: Int64? = nil,
-        over ground: EntrySnapshot
+        over snapshot: EntrySnapshot
     ) -> FetchedBase? {
-        guard let list = ground.list else { return FetchedBase(box) }
+        guard let list = snapshot.list else { return FetchedBase(box) }
         return FetchedBase(
             box,
             askedAt: number,
             of: own,
             effects: list.effects,
-            held: ground.value.map { ($0.base, $0.notes ?? BaseMetadata()) },
+            held: snapshot.value.map { ($0.base, $0.notes ?? BaseMetadata()) },
             decode: query.decode
         )
     }
@@ -304,8 +304,8 @@ extension Entries {
 
     /// Shows a key's base with the current effects.
     func show(_ query: ErasedQuery) {
-        transact(query) { ground in
-            ground.value.map { ground.replacingBase($0.base) }
+        transact(query) { snapshot in
+            snapshot.value.map { snapshot.replacingBase($0.base) }
         } commit: { change, entry, guarded in
             markDependents(of: entry, becoming: change, in: &guarded)
             entry.show(change, number: guarded.nextNumber())

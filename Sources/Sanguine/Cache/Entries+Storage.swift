@@ -92,18 +92,18 @@ extension Entries {
             // The value's type has changed since: the row is useless.
             if box == nil { cacheScope.store.dropEntry(row) }
         }
-        transact(query, creating: true) { ground -> Change?? in
-            guard ground.cacheScope === cacheScope else { return nil }
+        transact(query, creating: true) { snapshot -> Change?? in
+            guard snapshot.cacheScope === cacheScope else { return nil }
             guard let row, let box else { return .some(nil) }
-            var landing = FetchedBase(box)
-            for effect in ground.effects {
+            var fetched = FetchedBase(box)
+            for effect in snapshot.effects {
                 if row.contained.contains(effect.sequence) {
-                    landing.settled.append(effect.sequence)
+                    fetched.settled.append(effect.sequence)
                 } else {
-                    landing.remaining.append(effect)
+                    fetched.remaining.append(effect)
                 }
             }
-            return .some(ground.taking(landing))
+            return .some(snapshot.adopting(fetched))
         } commit: { change, entry, guarded in
             guard !entry.isLookedUp else { return nil }
             entry.isLookedUp = true
@@ -117,7 +117,7 @@ extension Entries {
                     staleSince: isStale ? guarded.marks.generation : nil
                 )
             else { return .nothing }
-            if let landing = change.landing { drop(landing.settled, from: entry, in: &guarded) }
+            if let fetched = change.fetched { drop(fetched.settled, from: entry, in: &guarded) }
             entry.contained = row.contained
             entry.show(change, number: guarded.nextNumber())
             guarded.table.measure(entry, row.cost)
@@ -127,19 +127,19 @@ extension Entries {
 
     /// Returns the value as it is shown, without counting a read: for the client's own lookups.
     func peek<Value>(_ query: ValueQuery<Value>) -> Value? {
-        restoredGround(of: query.erased).value?.shown.value(as: Value.self)
+        restoredSnapshot(of: query.erased).value?.shown.value(as: Value.self)
     }
 
     /// Returns the value without effects, restored if necessary, and its cache scope.
     func base<Value>(of query: ValueQuery<Value>) -> (value: Value, cacheScope: CacheScope)? {
-        let ground = restoredGround(of: query.erased)
-        return ground.value?.base.value(as: Value.self).map { ($0, ground.cacheScope) }
+        let snapshot = restoredSnapshot(of: query.erased)
+        return snapshot.value?.base.value(as: Value.self).map { ($0, snapshot.cacheScope) }
     }
 
     /// Returns the entry as it is, restored if necessary.
-    func restoredGround(of query: ErasedQuery) -> EntrySnapshot {
+    func restoredSnapshot(of query: ErasedQuery) -> EntrySnapshot {
         restore(query)
-        return ground(of: query, judgedAt: clock.now())
+        return snapshot(of: query, judgedAt: clock.now())
     }
 
     /// Calls `work` when all values that are pending now, of device and user, are on disk.
@@ -175,10 +175,10 @@ extension Entries {
         _ event: (Entry, inout Guarded) -> EntryState.Actions? = { _, _ in .nothing }
     ) {
         let query = source.query
-        let present = source.currentValue()
-        transact(query, creating: present.box != nil, answer: answer()) { ground in
-            present.box.map { box in
-                (box: box, looksSame: ground.value?.shown.looksSame(as: box) ?? false)
+        let current = source.currentValue()
+        transact(query, creating: current.box != nil, answer: answer()) { snapshot in
+            current.box.map { box in
+                (box: box, looksSame: snapshot.value?.shown.looksSame(as: box) ?? false)
             } ?? (box: nil as ValueBox?, looksSame: true)
         } commit: { plan, entry, guarded in
             guard entry.cacheScope.sources[query.key] as AnyObject === source as AnyObject else {
@@ -186,13 +186,13 @@ extension Entries {
             }
             // The value has been outdated since an earlier process, so the next reader gets a newer
             // one.
-            let isOutdated = !entry.isLookedUp && present.isOutdated
+            let isOutdated = !entry.isLookedUp && current.isOutdated
             if isOutdated { entry.state.markStale(generation: guarded.marks.invalidate()) }
             entry.isLookedUp = true
-            if present.revision >= entry.sourceRevision, let box = plan.box {
-                entry.sourceRevision = present.revision
+            if current.revision >= entry.sourceRevision, let box = plan.box {
+                entry.sourceRevision = current.revision
                 entry.set(box, looksSame: plan.looksSame, version: guarded.nextNumber())
-                if let asOf = present.asOf {
+                if let asOf = current.asOf {
                     entry.state.supply(at: asOf, isStale: isOutdated)
                 }
             }

@@ -42,17 +42,17 @@ extension Entries {
         /// Returns a change that replaces the base and keeps the effects.
         func replacingBase(_ base: ValueBox) -> Change {
             guard let list else { return Change(base, over: self) }
-            var landing = FetchedBase(base)
-            landing.remaining = list.effects
-            if let notes = value?.notes { landing.notes = notes }
-            let shown = list.applied(to: base, possiblyApplied: landing.notes.possiblyApplied)
-            return Change(shown, of: landing, over: self)
+            var fetched = FetchedBase(base)
+            fetched.remaining = list.effects
+            if let notes = value?.notes { fetched.notes = notes }
+            let shown = list.applied(to: base, possiblyApplied: fetched.notes.possiblyApplied)
+            return Change(shown, of: fetched, over: self)
         }
 
         /// Returns a change to a base that may have settled some of the effects.
-        func taking(_ landing: FetchedBase) -> Change {
-            guard list != nil else { return Change(landing.base, over: self) }
-            return Change(landing.shown, of: landing, over: self)
+        func adopting(_ fetched: FetchedBase) -> Change {
+            guard list != nil else { return Change(fetched.base, over: self) }
+            return Change(fetched.shown, of: fetched, over: self)
         }
     }
 
@@ -60,18 +60,18 @@ extension Entries {
     struct Change: Sendable {
         let shown: ValueBox
         /// The base and what is known about it; `nil` if it is shown as it is, without effects.
-        let landing: FetchedBase?
+        let fetched: FetchedBase?
         /// Whether the value looks the same as before, so that no observer need be notified.
         let looksSame: Bool
 
-        init(_ shown: ValueBox, of landing: FetchedBase? = nil, over ground: EntrySnapshot) {
+        init(_ shown: ValueBox, of fetched: FetchedBase? = nil, over snapshot: EntrySnapshot) {
             self.shown = shown
-            self.landing = landing
-            looksSame = ground.value?.shown.looksSame(as: shown) ?? false
+            self.fetched = fetched
+            looksSame = snapshot.value?.shown.looksSame(as: shown) ?? false
         }
 
         /// The value without effects.
-        var base: ValueBox { landing?.base ?? shown }
+        var base: ValueBox { fetched?.base ?? shown }
     }
 
     /// Changes an entry in one step.
@@ -95,45 +95,45 @@ extension Entries {
         commit: (Plan, Entry, inout Guarded) -> EntryState.Actions?
     ) -> Bool {
         while true {
-            let ground = ground(of: query, judgedAt: now)
-            guard let plan = prepare(ground) else { return false }
+            let snapshot = snapshot(of: query, judgedAt: now)
+            guard let plan = prepare(snapshot) else { return false }
             var hasChanged = false
             let isDone = apply(query, creating: creating, answer: answer()) { entry, guarded in
                 guard entry.serves(query) else { return nil }
-                guard isCurrent(ground, entry, in: guarded) else {
+                guard isCurrent(snapshot, entry, in: guarded) else {
                     hasChanged = true
                     return nil
                 }
                 return commit(plan, entry, &guarded)
             }
             guard !hasChanged else { continue }
-            if isDone, ground.cacheScope.writer.isBehind { ground.cacheScope.writer.flush() }
+            if isDone, snapshot.cacheScope.writer.isBehind { snapshot.cacheScope.writer.flush() }
             return isDone
         }
     }
 
     /// Returns a snapshot of the entry.
-    func ground(of query: ErasedQuery, judgedAt now: Timestamp? = nil) -> EntrySnapshot {
+    func snapshot(of query: ErasedQuery, judgedAt now: Timestamp? = nil) -> EntrySnapshot {
         guarded.withLock { guarded in
-            var ground = EntrySnapshot(
+            var snapshot = EntrySnapshot(
                 cacheScope: guarded.cacheScope(query.policy.audience),
                 list: guarded.effects.list(of: query.key)
             )
-            guard let entry = guarded.table[query.key] else { return ground }
+            guard let entry = guarded.table[query.key] else { return snapshot }
             guard entry.serves(query) else {
-                ground.isConflicting = true
-                return ground
+                snapshot.isConflicting = true
+                return snapshot
             }
             Self.sync(entry, with: guarded.marks)
-            if entry.cacheScope !== ground.cacheScope {
-                ground.cacheScope = entry.cacheScope
-                ground.isCurrent = false
+            if entry.cacheScope !== snapshot.cacheScope {
+                snapshot.cacheScope = entry.cacheScope
+                snapshot.isCurrent = false
             }
-            ground.generation = entry.state.generation
+            snapshot.generation = entry.state.generation
             if let now {
-                ground.isFresh = entry.isFresh(query.policy, at: now, in: guarded.zone)
+                snapshot.isFresh = entry.isFresh(query.policy, at: now, in: guarded.zone)
             }
-            ground.value = entry.box.map { box in
+            snapshot.value = entry.box.map { box in
                 EntrySnapshot.Value(
                     shown: box,
                     bare: entry.base,
@@ -142,21 +142,21 @@ extension Entries {
                     notes: entry.base.map { _ in entry.notes }
                 )
             }
-            return ground
+            return snapshot
         }
     }
 
     // Called under the lock.
     private func isCurrent(
-        _ ground: EntrySnapshot,
+        _ snapshot: EntrySnapshot,
         _ entry: Entry,
         in guarded: borrowing Guarded
     ) -> Bool {
-        guard entry.cacheScope === ground.cacheScope,
-            guarded.effects.list(of: entry.key)?.version == ground.list?.version,
-            ground.generation.map({ $0 == entry.state.generation }) ?? true
+        guard entry.cacheScope === snapshot.cacheScope,
+            guarded.effects.list(of: entry.key)?.version == snapshot.list?.version,
+            snapshot.generation.map({ $0 == entry.state.generation }) ?? true
         else { return false }
-        guard let value = ground.value else { return entry.box == nil }
+        guard let value = snapshot.value else { return entry.box == nil }
         // A value that looks the same keeps its version, although it is another value.
         return entry.box === value.shown && entry.version == value.version
             && entry.baseVersion == value.baseVersion
@@ -179,13 +179,13 @@ extension Entries {
         _ entry: Entry,
         in guarded: inout Guarded
     ) {
-        if let landing = change.landing { drop(landing.settled, from: entry, in: &guarded) }
+        if let fetched = change.fetched { drop(fetched.settled, from: entry, in: &guarded) }
         markDependents(of: entry, becoming: change, in: &guarded)
         let number = guarded.nextNumber()
         entry.completedAt = number
         entry.show(change, number: number)
         // After a restart it would be unknown what such a value may contain.
-        guard change.landing?.notes.possiblyApplied.isEmpty ?? true else { return }
+        guard change.fetched?.notes.possiblyApplied.isEmpty ?? true else { return }
         keep(change, entry, arrival, in: guarded, size: size)
     }
 

@@ -183,11 +183,11 @@ class Entry: @unchecked Sendable {
 
     /// Stores the shown value and its base.
     func show(_ change: Entries.Change, number: UInt64) {
-        let landing = change.landing.flatMap { $0.remaining.isEmpty ? nil : $0 }
-        if landing != nil || base != nil {
+        let fetched = change.fetched.flatMap { $0.remaining.isEmpty ? nil : $0 }
+        if fetched != nil || base != nil {
             baseVersion = number
-            base = landing?.base
-            notes = landing?.notes ?? BaseMetadata()
+            base = fetched?.base
+            notes = fetched?.notes ?? BaseMetadata()
         }
         set(change.shown, looksSame: change.looksSame, version: number)
     }
@@ -244,9 +244,9 @@ class Entry: @unchecked Sendable {
     /// Returns a notification of every observer, or `nil` if they know the current state.
     func publish() -> Delivery? {
         guard isObserved else { return nil }
-        let news = stateToNotify
-        guard news != notified else { return nil }
-        notified = news
+        let next = stateToNotify
+        guard next != notified else { return nil }
+        notified = next
         return delivery(of: snapshot)
     }
 

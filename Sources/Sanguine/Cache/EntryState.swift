@@ -79,8 +79,8 @@ struct EntryState: Sendable {
     /// since it started and a caller or an observer needs a newer value.
     var currentFetch: UInt64? {
         guard case .fetching(let fetchNumber, let generation) = network else { return nil }
-        let landed = isOvertaken(fetchOf: generation) ? held?.generation : generation
-        return isFollowed(fetchOf: generation, leaving: landed) ? nil : fetchNumber
+        let left = isOvertaken(fetchOf: generation) ? held?.generation : generation
+        return isFollowed(fetchOf: generation, leaving: left) ? nil : fetchNumber
     }
 
     /// Returns whether another fetch follows one that ends.

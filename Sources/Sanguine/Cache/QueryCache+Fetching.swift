@@ -67,11 +67,11 @@ extension QueryCache {
         _ arrival: Entries.FetchTiming
     ) {
         var answer = box
-        entries.transact(query, answer: .success(answer)) { ground -> Entries.Change?? in
+        entries.transact(query, answer: .success(answer)) { snapshot -> Entries.Change?? in
             // Without a new base the held value stays: the newer parts of the other are unknown.
-            let landing = entries.fetchedBase(box, of: query, askedAt: fetchNumber, over: ground)
-            let change = landing.map { ground.taking($0) }
-            answer = change?.shown ?? ground.value?.shown ?? box
+            let fetched = entries.fetchedBase(box, of: query, askedAt: fetchNumber, over: snapshot)
+            let change = fetched.map { snapshot.adopting($0) }
+            answer = change?.shown ?? snapshot.value?.shown ?? box
             return .some(change)
         } commit: { change, entry, guarded in
             let actions = entry.state.complete(

@@ -78,7 +78,7 @@ final class QueryCache: Sendable {
 
     // Looks the value up on disk, and counts a hit or a miss.
     private func restored(_ query: ErasedQuery) -> ValueBox? {
-        let box = entries.restoredGround(of: query).value?.shown
+        let box = entries.restoredSnapshot(of: query).value?.shown
         let counters = entries.metrics.named(query.name)
         if box == nil { counters.miss() } else { counters.hit() }
         steps?.log(box == nil ? .miss : .hit, .query(query.name, query.key))
@@ -103,7 +103,7 @@ final class QueryCache: Sendable {
 
     /// Returns whether the value can be used without a fetch.
     func isFresh<Value>(_ query: ValueQuery<Value>) -> Bool {
-        entries.restoredGround(of: query.erased).isFresh
+        entries.restoredSnapshot(of: query.erased).isFresh
     }
 
     /// Returns the value, and fetches it first unless it is fresh or if `refreshing` is set.
@@ -214,11 +214,11 @@ final class QueryCache: Sendable {
         if query.key == Entries.account { entries.restore(query.erased) }
         let box = ValueBox.of(value)
         var cacheScope = cacheScope
-        return set(query.erased) { ground in
+        return set(query.erased) { snapshot in
             // The user at the first attempt: if they sign out in the meantime, the next user must
             // not get the value.
-            if cacheScope == nil, ground.isCurrent { cacheScope = ground.cacheScope }
-            return ground.cacheScope === cacheScope ? box : nil
+            if cacheScope == nil, snapshot.isCurrent { cacheScope = snapshot.cacheScope }
+            return snapshot.cacheScope === cacheScope ? box : nil
         }
     }
 
@@ -240,8 +240,8 @@ final class QueryCache: Sendable {
     ) -> Bool {
         let arrival = Entries.FetchTiming(of: query, at: clock.now())
         let judgedAt = isJudged ? arrival.asOf : nil
-        return entries.transact(query, creating: true, judgedAt: judgedAt) { ground in
-            make(ground).map { ground.replacingBase($0) }
+        return entries.transact(query, creating: true, judgedAt: judgedAt) { snapshot in
+            make(snapshot).map { snapshot.replacingBase($0) }
         } commit: { change, entry, guarded in
             commit()
             let actions = entry.state.set(
@@ -264,10 +264,10 @@ final class QueryCache: Sendable {
     func update<Value>(_ query: ValueQuery<Value>, _ body: (inout Value) -> Void) -> Value? {
         entries.restore(query.erased)
         var shown: ValueBox?
-        let isTaken = entries.transact(query.erased) { ground -> Entries.Change? in
-            guard var value = ground.value?.base.value(as: Value.self) else { return nil }
+        let isTaken = entries.transact(query.erased) { snapshot -> Entries.Change? in
+            guard var value = snapshot.value?.base.value(as: Value.self) else { return nil }
             body(&value)
-            let change = ground.replacingBase(.of(value))
+            let change = snapshot.replacingBase(.of(value))
             shown = change.shown
             return change
         } commit: { change, entry, guarded in
@@ -302,14 +302,14 @@ final class QueryCache: Sendable {
         size: @escaping @Sendable (Value) -> Int?,
         _ make: (Value, CacheScope) -> Value?
     ) {
-        entries.transact(query.erased) { ground -> (change: Entries.Change, value: Value)? in
-            let base = ground.value?.base.value(as: Value.self)
-            guard let base, let value = make(base, ground.cacheScope) else { return nil }
-            if ground.cacheScope.fault == .storesUnnoted {
-                return (ground.replacingBase(.of(value)), value)
+        entries.transact(query.erased) { snapshot -> (change: Entries.Change, value: Value)? in
+            let base = snapshot.value?.base.value(as: Value.self)
+            guard let base, let value = make(base, snapshot.cacheScope) else { return nil }
+            if snapshot.cacheScope.fault == .storesUnnoted {
+                return (snapshot.replacingBase(.of(value)), value)
             }
-            return entries.fetchedBase(.of(value), of: query.erased, askedAt: 0, over: ground)
-                .map { (ground.taking($0), value) }
+            return entries.fetchedBase(.of(value), of: query.erased, askedAt: 0, over: snapshot)
+                .map { (snapshot.adopting($0), value) }
         } commit: { plan, entry, guarded in
             guard let held = entry.state.held else { return nil }
             let (change, value) = plan

@@ -119,18 +119,18 @@ private final class CompanionReader: Sendable {
     /// The app's current user.
     var user: CompanionUser {
         let isOver = isClosed.withLock { $0 }
-        let (user, former) = current.withLock { present -> (CompanionUser, CompanionUser?) in
+        let (user, former) = current.withLock { current -> (CompanionUser, CompanionUser?) in
             // Read under the lock, so that the last thread to read is the last to open.
             let readable = try? folders.current()
-            if let present, readable == nil { return (present, nil) }
+            if let current, readable == nil { return (current, nil) }
             // Without a readable name there is nothing to read; the next call looks again.
-            let place = readable ?? UserFolders.Folder(folders: folders, number: 0)
-            if let present, isOver || present.folder.path == place.url.path {
-                return (present, nil)
+            let folder = readable ?? UserFolders.Folder(folders: folders, number: 0)
+            if let current, isOver || current.folder.path == folder.url.path {
+                return (current, nil)
             }
-            let fresh = make(place)
-            defer { present = fresh }
-            return (fresh, present)
+            let fresh = make(folder)
+            defer { current = fresh }
+            return (fresh, current)
         }
         if isOver { user.end(.closed) }
         if let former {

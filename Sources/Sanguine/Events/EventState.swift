@@ -97,7 +97,7 @@ struct EventState: Sendable {
     ) {
         defer { checkInvariants() }
         if followsDays {
-            // A midnight without observers was not reported.
+            // Midnights are not reported while there are no observers.
             if midnightObservers == 0 { day = moment.day }
             midnightObservers += 1
         }

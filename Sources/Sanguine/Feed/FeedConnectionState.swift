@@ -197,7 +197,7 @@ struct FeedConnectionState: Sendable {
 
     private mutating func update() -> [Action] {
         // Polling also stops in the background and without a network.
-        guard isForeground, isOnline, !isClosed else { return takeDown() }
+        guard isForeground, isOnline, !isClosed else { return disconnect() }
         switch phase {
         case .connecting, .live: return []
         case .waiting(let number):
@@ -212,7 +212,7 @@ struct FeedConnectionState: Sendable {
         return [.connect(lastNumber)]
     }
 
-    private mutating func takeDown() -> [Action] {
+    private mutating func disconnect() -> [Action] {
         defer { phase = .down }
         switch phase {
         case .down: return []

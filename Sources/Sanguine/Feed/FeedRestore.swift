@@ -11,7 +11,7 @@ import Synchronization
 /// page. The progress of each range is stored with its records, so that a crash costs one page of
 /// each.
 ///
-/// On a device without records, the restored ones are shown as soon as the newest are there, as an
+/// On a device without records, the restored ones are shown once the newest have arrived, as an
 /// incomplete base; see ``SyncState/mayShow(restoreTo:of:)``. Otherwise the space becomes the base
 /// when it is complete.
 ///
@@ -28,14 +28,14 @@ final class FeedRestore: Sendable {
 
     /// The ranges that one attempt fetches.
     ///
-    /// Mutable state: `plan`, `catchingUp` and `news`, each protected by its mutex.
+    /// Mutable state: `plan`, `catchingUp` and `changes`, each protected by its mutex.
     private final class Run: Sendable {
         let restore: RecordsFile.Restore
         let ask: FeedRequests.Ask
         let plan: Mutex<RestorePlan>
         /// The range after the beginning, with the number that the shown records have reached.
         let catchingUp: Mutex<RecordsFile.Range>
-        let news = Mutex(RestoreNews())
+        let changes = Mutex(RestoreChanges())
         let turn = Turn()
 
         init(_ restore: RecordsFile.Restore, _ ask: FeedRequests.Ask, round: Int) {
@@ -90,7 +90,7 @@ final class FeedRestore: Sendable {
 
     /// Lets one range write at a time; ranges that wait block no thread.
     private actor Turn {
-        func take(
+        func perform(
             _ body: @Sendable () throws(SanguineError) -> Void
         ) throws(SanguineError) {
             try body()
@@ -137,7 +137,7 @@ final class FeedRestore: Sendable {
             }
             return (isAbandoned, first)
         }
-        tell(run.news.withLock { $0.rest() })
+        notify(of: run.changes.withLock { $0.rest() })
         if isAbandoned { return false }
         if let failure { throw failure }
         return true
@@ -146,7 +146,7 @@ final class FeedRestore: Sendable {
     /// Fetches the changes since the beginning while more ranges follow, if the records are shown;
     /// returns `false` if the restore was dropped.
     ///
-    /// No range is fetched meanwhile, so no page that the server has read before can be stored
+    /// No range is fetched at the same time, so no page that the server read earlier can be stored
     /// after a deletion. Pages that may contain an operation that is shown are left for the end.
     private func refresh(_ run: Run) async throws(SanguineError) -> Bool {
         guard !run.plan.withLock({ $0.isDone }), records.isShown(run.restore) else { return true }
@@ -164,7 +164,7 @@ final class FeedRestore: Sendable {
             let shown = try records.write(page, range, of: run.restore, mayShow: false)
             guard shown != .nothing else { return true }
             run.catchingUp.withLock { [range] in $0 = range }
-            tell(run.news.withLock { $0.stored(page, shown) })
+            notify(of: run.changes.withLock { $0.stored(page, shown) })
             guard answer.hasMore, range.reached > since else { return true }
         }
     }
@@ -199,7 +199,7 @@ final class FeedRestore: Sendable {
         // What follows belongs to other ranges, or to the changes since the beginning.
         let changes = answer.page.through(range.high)
         records.apply(system: changes.systemChanges, isReset: false, run.restore.epoch)
-        try await run.turn.take { [self, range] () throws(SanguineError) in
+        try await run.turn.perform { [self, range] () throws(SanguineError) in
             try write(changes, range, from: start, run)
         }
         return true
@@ -219,12 +219,12 @@ final class FeedRestore: Sendable {
             return plan.part
         }
         set(progress: part)
-        tell(run.news.withLock { $0.stored(page, shown) })
+        notify(of: run.changes.withLock { $0.stored(page, shown) })
     }
 
     /// Notifies the observers of restored records.
-    private func tell(_ news: RestoreNews.Change) {
-        switch news {
+    private func notify(of change: RestoreChanges.Change) {
+        switch change {
         case .nothing: break
         case .collections(let names): records.notifyRestored(names)
         case .everything: records.notifyRestored(nil)
@@ -361,7 +361,7 @@ final class FeedRestore: Sendable {
 ///
 /// Observers read their records again, so they are notified when the shown records have grown by a
 /// quarter, and not after each page.
-private struct RestoreNews {
+private struct RestoreChanges {
     enum Change {
         case nothing
         /// Records of these collections.
@@ -370,7 +370,7 @@ private struct RestoreNews {
     }
 
     private var shown = 0
-    private var told = 0
+    private var notified = 0
     private var collections: Set<String> = []
 
     /// Records that a page was stored; returns the changes to notify observers of.
@@ -379,18 +379,18 @@ private struct RestoreNews {
         switch shown {
         case .nothing: return .nothing
         case .everything:
-            (told, collections) = (self.shown, [])
+            (notified, collections) = (self.shown, [])
             return .everything
         case .page:
             for change in page.changes { collections.insert(change.key.collection) }
-            return self.shown - told >= told / 4 ? rest() : .nothing
+            return self.shown - notified >= notified / 4 ? rest() : .nothing
         }
     }
 
     /// Returns the changes that observers have not been notified of.
     mutating func rest() -> Change {
         guard !collections.isEmpty else { return .nothing }
-        defer { (told, collections) = (shown, []) }
+        defer { (notified, collections) = (shown, []) }
         return .collections(collections)
     }
 }

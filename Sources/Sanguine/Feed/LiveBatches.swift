@@ -23,17 +23,17 @@ struct LiveBatches {
     /// The number of the last change, and the records that changed at it.
     private var last: (number: Int64, records: Set<RecordKey>) = (0, [])
 
-    init(after place: FeedMark) {
-        position = place.number
-        boundary = place.number
-        epoch = place.epoch
+    init(after mark: FeedMark) {
+        position = mark.number
+        boundary = mark.number
+        epoch = mark.epoch
     }
 
     /// Returns whether an event's id belongs to the same epoch as earlier ones.
     mutating func isContinued(at id: String) -> Bool {
-        guard let told = FeedMark(id)?.epoch else { return true }
-        defer { epoch = told }
-        return epoch == nil || epoch == told
+        guard let named = FeedMark(id)?.epoch else { return true }
+        defer { epoch = named }
+        return epoch == nil || epoch == named
     }
 
     /// Adds a change; returns the batch that is now complete, if any.

@@ -243,8 +243,8 @@ final class LiveFeed: Sendable {
         _ number: UInt64
     ) async throws(SanguineError) -> FeedConnectionState.Ending {
         let lists = findLists()
-        guard let place = handlers.position() else { return .noPosition }
-        var query = [URLQueryItem(name: "since", value: "\(place)")]
+        guard let mark = handlers.position() else { return .noPosition }
+        var query = [URLQueryItem(name: "since", value: "\(mark)")]
         if let config = handlers.config {
             query.append(URLQueryItem(name: "config", value: "\(config())"))
         }
@@ -270,7 +270,7 @@ final class LiveFeed: Sendable {
         }
         if !missed.isEmpty { handlers.lists?.changed(missed) }
         var parser = EventStreamParser(limit: FeedLimits.eventBytes)
-        var batches = LiveBatches(after: place)
+        var batches = LiveBatches(after: mark)
         while let bytes = try await next(of: stream) {
             heard(number)
             apply { $0.heard(number) }

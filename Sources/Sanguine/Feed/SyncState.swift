@@ -6,15 +6,15 @@ package import SanguineModel
 ///
 /// **A base is adopted only when the client knows, for each operation that may have been done,
 /// whether the base contains it.** A pull states this for the operations that it was asked about. A
-/// batch that arrives while a push is unanswered is held back until the answer is there. So an
+/// batch that arrives while a push is unanswered is held back until the answer has arrived. So an
 /// operation's effect is never shown twice, and never disappears between the acknowledgement and
 /// the feed, whichever comes first.
 ///
 /// **Only a complete base settles acknowledged operations.** The feed has each record once, in its
 /// newest state. If an operation changed two records, the first page may have one, and the last
 /// page the other, which has changed again since. So while there are acknowledged operations, pages
-/// are held back until the last one is there, and adopted in one step. Otherwise each page is shown
-/// as it comes.
+/// are held back until the last one has arrived, and adopted in one step. Otherwise each page is
+/// shown as it comes.
 ///
 /// Pure: the base is kept outside. The shell makes ``Actions`` durable, in this order:
 ///
@@ -226,7 +226,7 @@ package struct SyncState {
         epoch: Epoch? = nil,
         over base: some RecordSource
     ) -> Actions {
-        took(note: outbox.complete(sendNumber, answer.results, epoch: epoch), over: base)
+        settled(after: outbox.complete(sendNumber, answer.results, epoch: epoch), over: base)
     }
 
     /// Moves operations that were never sent to the tray.
@@ -235,7 +235,7 @@ package struct SyncState {
         _ problem: Problem,
         over base: some RecordSource
     ) -> Actions {
-        took(note: outbox.refuse(sequences, problem), over: base)
+        settled(after: outbox.refuse(sequences, problem), over: base)
     }
 
     /// Replaces the arguments of an operation, with which it is shown afterwards.
@@ -274,7 +274,7 @@ package struct SyncState {
             steps = outbox.reopen(for: epoch, isNew: false)
         }
         steps += outbox.resolve(batch.results, epoch: batch.epoch)
-        actions = took(note: steps, over: base)
+        actions = settled(after: steps, over: base)
         if actions.adopt != nil {
             // The held batch comes first, and this one does not begin where it ends.
             actions.missing = .more
@@ -385,8 +385,8 @@ package struct SyncState {
     /// The epoch that the next pull sends.
     package var pullEpoch: Epoch? { held?.epoch ?? outbox.epoch }
 
-    private mutating func took(
-        note steps: [OutboxState.Step],
+    private mutating func settled(
+        after steps: [OutboxState.Step],
         over base: some RecordSource
     ) -> Actions {
         var actions = Actions(steps: steps)

@@ -444,9 +444,9 @@ final class UserFeed: Sendable {
             guarded.echoes += 1
             let number = guarded.echoes
             guarded.echo = Task { [weak self, delay = environment.delay] in
-                while let place = self?.records.outbox.read({ $0.state.position }),
+                while let position = self?.records.outbox.read({ $0.state.position }),
                     (try? await delay.sleep(for: RecordLimits.echoWait)) != nil,
-                    self?.mustWait(number, for: place) == true
+                    self?.mustWait(number, for: position) == true
                 {}
             }
             return true
@@ -454,9 +454,9 @@ final class UserFeed: Sendable {
     }
 
     /// Pulls if the base has not moved from the position; returns whether to wait again.
-    private func mustWait(_ number: UInt64, for place: Int64) -> Bool {
+    private func mustWait(_ number: UInt64, for former: Int64) -> Bool {
         let (missing, position) = records.outbox.read { ($0.state.missing, $0.state.position) }
-        let isLate = missing != .nothing && position == place
+        let isLate = missing != .nothing && position == former
         if isLate { pull() }
         return guarded.withLock { guarded in
             guard guarded.echo != nil, guarded.echoes == number else { return false }
@@ -497,7 +497,7 @@ final class UserFeed: Sendable {
                 random: environment.random
             ),
             handlers: LiveFeed.Handlers(
-                position: { [weak self] in self?.livePlace },
+                position: { [weak self] in self?.liveMark },
                 receive: { [weak self] batch in
                     guard let self else { return }
                     respond(to: records.receive(batch))
@@ -521,7 +521,7 @@ final class UserFeed: Sendable {
     }
 
     /// The start of a live connection: the end of the last pull.
-    private var livePlace: FeedMark? {
+    private var liveMark: FeedMark? {
         records.outbox.read { contents in
             guard contents.records != nil, contents.state.isComplete else { return nil }
             let state = contents.state

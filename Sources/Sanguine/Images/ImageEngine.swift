@@ -5,8 +5,8 @@ import Synchronization
 
 /// Loads, decodes and keeps the images of a client; it outlives users.
 ///
-/// One flight loads a file and one decodes an image, however many callers wait. A flight ends when
-/// no caller waits for it.
+/// A file is loaded once and an image is decoded once, however many callers wait. The work ends
+/// when no caller waits for it.
 ///
 /// Invariants:
 ///
@@ -34,7 +34,7 @@ final class ImageEngine: Sendable {
         /// The key of its file.
         let fileKey: ImageFileKey
 
-        /// The address with the server's id, if a local file was uploaded meanwhile.
+        /// The address with the server's id, if a local file has been uploaded.
         var present: ImageSource {
             guard case .file(let id) = source.address, let real = scope.local?.realID(of: id)
             else { return source }
@@ -61,9 +61,9 @@ final class ImageEngine: Sendable {
 
     let queue: RequestQueue
     private let state: Mutex<State>
-    private let files = SharedFlights<ImageFileKey, ImageDisk.File>()
-    private let images = SharedFlights<ImageKey, LoadedImage>()
-    private let checks = SharedFlights<ImageKey, LoadedImage?>()
+    private let files = SharedLoads<ImageFileKey, ImageDisk.File>()
+    private let images = SharedLoads<ImageKey, LoadedImage>()
+    private let checks = SharedLoads<ImageKey, LoadedImage?>()
     private let decoding = RequestQueue(limits: .init(slots: ImageLimits.decoders))
     private let decoder: any ImageDecoder
     private let clock: any WallClock
@@ -229,7 +229,7 @@ final class ImageEngine: Sendable {
             of: Void.self,
             returning: Result<LoadedImage, SanguineError>.self
         ) { group in
-            // A full image on disk is there as soon as its thumbnail.
+            // A full image on disk is loaded as fast as its thumbnail.
             let isNear = [request.fileKey, request.fileKey.original].contains {
                 request.scope.disk.contains($0)
             }
@@ -258,7 +258,7 @@ final class ImageEngine: Sendable {
         return image
     }
 
-    /// Returns an image from its flight.
+    /// Returns an image from its load.
     private func loadedImage(
         _ request: Request,
         _ priority: RequestPriority
@@ -268,7 +268,7 @@ final class ImageEngine: Sendable {
             priority: priority,
             onShared: { count(\.shared) }
         ) { [self] priority in
-            // The last flight may have ended after the caller looked.
+            // The last load may have ended after the caller looked.
             if let known = cached(request), !known.isThumbnail { return .success(known) }
             do throws(SanguineError) {
                 let (picture, file) = try await opened(request, priority)
@@ -419,7 +419,7 @@ final class ImageEngine: Sendable {
         let newer = try? await checks.value(of: request.key, priority: priority) {
             [self] priority in
             do throws(SanguineError) {
-                return .success(try await changed(request, shown, known, priority))
+                return .success(try await reloaded(request, shown, known, priority))
             } catch {
                 return .failure(error)
             }
@@ -428,7 +428,7 @@ final class ImageEngine: Sendable {
     }
 
     /// Returns the changed image; `nil` if it has not changed.
-    private func changed(
+    private func reloaded(
         _ request: Request,
         _ shown: ImageKey,
         _ known: ImageFreshness,

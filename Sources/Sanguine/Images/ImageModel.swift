@@ -12,7 +12,7 @@ public import SanguineModel
 ///     .onDisappear { cover.disappear() }
 /// ```
 ///
-/// An image that is in memory is there when the model is created. The image never gets worse: a
+/// An image in memory is shown as soon as the model is created. The image never gets worse: a
 /// thumbnail does not replace the full image, and a failure keeps what is shown. A view that is
 /// reused for another image calls ``show(_:fitting:placeholder:)``; an answer for the former image
 /// is dropped.
@@ -64,7 +64,7 @@ public final class ImageModel {
 
     /// Starts loading the image, because the view is visible.
     ///
-    /// Call it each time that the view appears. It does nothing if the image is there and fresh.
+    /// Call it each time that the view appears. It does nothing if the image is shown and fresh.
     public func appear() {
         guard !isVisible else { return }
         isVisible = true
@@ -94,7 +94,7 @@ public final class ImageModel {
         self.placeholder = placeholder
         guard source != self.source || size != self.size else { return }
         stop()
-        // The same image at another size stays until the new one is there.
+        // The same image at another size stays until the new one is loaded.
         if source != self.source { image = nil }
         (self.source, self.size, error) = (source, size, nil)
         phase = image == nil ? .empty : .thumbnail

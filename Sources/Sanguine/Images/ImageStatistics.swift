@@ -8,7 +8,7 @@ public struct ImageStatistics: Hashable, Codable, Sendable {
     public var misses = 0
     /// Requests that joined one of the same image.
     public var shared = 0
-    /// Requests that ended because no caller waited for the image any more.
+    /// Requests that ended because no caller was waiting for the image.
     public var cancelled = 0
     /// Requests that failed.
     public var failed = 0
@@ -16,7 +16,7 @@ public struct ImageStatistics: Hashable, Codable, Sendable {
     public var requests = 0
     /// Bytes that hosts have sent.
     public var receivedBytes = 0
-    /// Thumbnails that were dropped because the full image was there first.
+    /// Thumbnails that were dropped because the full image was faster.
     public var lateThumbnails = 0
     /// Images that were checked with their host and had not changed.
     public var unchanged = 0

@@ -60,7 +60,7 @@ public struct Images: Sendable {
         if let refusal = services.configuration.refusal { throw refusal }
         let newest = NewestImage()
         let order = RequestPriority(priority)
-        // The caller gets one image, so a thumbnail would be of no use.
+        // The caller gets one image, so a thumbnail would be useless.
         try await engine.load(request(source, size), thumbnail: nil, order) { newest.set($0) }
         guard let image = newest.image else { throw .cancelled }
         return image
@@ -107,8 +107,8 @@ public struct Images: Sendable {
 
     /// Loads images that will probably be needed soon, such as those of the next page.
     ///
-    /// They wait behind all other images, and failures are ignored. The images of
-    /// a prefetch that a view needs meanwhile are loaded with the view's priority.
+    /// They wait behind all other images, and failures are ignored. If a view needs one of them
+    /// before it is loaded, it is loaded with the view's priority.
     ///
     /// - Parameters:
     ///   - sources: The addresses, at most ``ImageLimits/prefetched``; further ones are ignored.

@@ -210,13 +210,13 @@ where Item.ID: Sendable {
         case .nothing: return
         case .slid:
             change.apply(to: &items)
-            models?.changed(self)
+            models?.startGrace(of: self)
             return
         case .all(let rows): all = rows
         }
         guard items != all else { return }
         items = all
-        models?.changed(self)
+        models?.startGrace(of: self)
     }
 }
 

@@ -372,10 +372,10 @@ extension ListSource {
         parts.transact(for: cacheScope) { state in
             let effects = entries.effects(on: entry.key)?.effects ?? []
             return PageMerge(page, over: state.list, effects: effects)
-        } event: { state, landing in
-            let actions = state.complete(request.number, landing.page)
+        } event: { state, merge in
+            let actions = state.complete(request.number, merge.page)
             if actions != nil {
-                state.recordPossiblyApplied(landing.possiblyApplied, in: page.items)
+                state.recordPossiblyApplied(merge.possiblyApplied, in: page.items)
             }
             return Self.numbered(&state, actions)
         }

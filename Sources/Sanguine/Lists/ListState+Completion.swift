@@ -142,12 +142,12 @@ extension ListState {
 
     /// Whether to request more before the held rows behind are given up.
     ///
-    /// A review or a previous page always requests more, because the reader is there. A refresh may
-    /// happen anywhere; it requests more only if the reader's row would be lost.
+    /// A review or a previous page always requests more, because the reader is at that end. A
+    /// refresh may happen anywhere; it requests more only if the reader's row would be lost.
     private func isTooLittle(_ fetch: ListFetch<Item>) -> Bool {
         guard fetch.load == .refresh, !fetch.chain.rows.isEmpty else { return true }
-        guard !hasPrevious, let place = fetch.anchor ?? shown else { return false }
-        return ids.contains(place) && !fetch.chain.ids.contains(place)
+        guard !hasPrevious, let row = fetch.anchor ?? shown else { return false }
+        return ids.contains(row) && !fetch.chain.ids.contains(row)
     }
 
     /// Whether a chain from the list's beginning reaches rows further down.
@@ -210,18 +210,18 @@ extension ListState {
         var round = list.round
         if fetch.load == .refresh || fetch.isRecovering { round += 1 }
         let offset = list.offset(ofRun: index)
-        let place = offset + (reach ?? list.rows.count - offset)
+        let backStart = offset + (reach ?? list.rows.count - offset)
         var front = PageList<Item>(
             rows: Array(list.rows[..<offset]),
             runs: Array(list.runs[..<index])
         )
-        var back = behind(list, place)
+        var back = behind(list, backStart)
         let gap = front.remove(chain.ids)
         let end = back.remove(chain.ids)
         var runs = chain.runs
         if let gap, !runs.isEmpty { runs[0].takeOver(gap) }
         if !back.runs.isEmpty {
-            let isSure = isSure && list.follows(chain.next, at: place)
+            let isSure = isSure && list.follows(chain.next, at: backStart)
             if let next = chain.next { back.runs[0].start = next }
             if !isSure { back.runs[0].round = min(back.runs[0].round, round - min(round, 1)) }
         }
@@ -264,11 +264,11 @@ extension ListState {
     private mutating func dropFarEnd(from anchor: Item.ID?) {
         guard list.runs.count > pageLimit else { return }
         let row = anchor.flatMap { anchor in list.rows.firstIndex { $0.id == anchor } }
-        var place = row.flatMap(list.run(ofRow:)) ?? 0
+        var run = row.flatMap(list.run(ofRow:)) ?? 0
         while list.runs.count > pageLimit {
-            if place > list.runs.count / 2 {
+            if run > list.runs.count / 2 {
                 removeFirstRun()
-                place -= 1
+                run -= 1
             } else {
                 removeLastRun()
             }

@@ -29,15 +29,15 @@ struct PageAlignment: Equatable {
     init<ID: Hashable>(held: some Collection<ID>, fresh: [ID], freshSet: Set<ID>) {
         var positions: [ID: Int] = [:]
         for (index, id) in held.enumerated() where freshSet.contains(id) { positions[id] = index }
-        guard let last = fresh.last, let place = positions[last] else { return }
+        guard let last = fresh.last, let position = positions[last] else { return }
         let ends = fresh.reversed().lazy.compactMap { positions[$0] }.prefix(Self.neighbors)
-        if let preceding = ends.dropFirst().first, preceding > place { return }
-        stayed = positions.values.count { $0 <= place }
+        if let preceding = ends.dropFirst().first, preceding > position { return }
+        stayed = positions.values.count { $0 <= position }
         guard positions.count <= stayed * 2 else { return }
-        let went = place + 1 - stayed
+        let went = position + 1 - stayed
         hasLoss = went > 0
-        let areNeighbors = ends.elementsEqual((0..<Self.neighbors).map { place - $0 })
-        if went == 0 || areNeighbors && went * 2 <= stayed { reach = place + 1 }
+        let areNeighbors = ends.elementsEqual((0..<Self.neighbors).map { position - $0 })
+        if went == 0 || areNeighbors && went * 2 <= stayed { reach = position + 1 }
     }
 
     /// The number of rows at the end that must have stayed together if rows are lost.

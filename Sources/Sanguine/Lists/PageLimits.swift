@@ -26,11 +26,10 @@ public enum PageLimits {
     public static let refreshRequests = 5
     /// The maximum number of requests to find a position again after its cursor has expired: 40.
     public static let recoveryRequests = 40
-    /// The number of consecutive requests for the next row while a backend responds with empty
-    /// pages: 50.
+    /// The maximum number of consecutive empty pages in one load: 50.
     ///
-    /// After them the load fails, see ``ListModel/nextError``, and the next one continues from
-    /// there.
+    /// Then the load fails with ``ListModel/nextError``, and the next load continues with the last
+    /// cursor.
     public static let emptyPages = 50
     /// The number of times that a load starts over because the app changed rows in the meantime: 3.
     ///

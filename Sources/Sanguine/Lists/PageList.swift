@@ -137,18 +137,18 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     ///
     /// - Parameters:
     ///   - row: The row, which is not in the list.
-    ///   - place: The index of the row to insert before; past the end, the row is appended.
+    ///   - index: The index of the row to insert before; past the end, the row is appended.
     ///   - sequence: The operation.
-    mutating func insert(_ row: Item, at place: Int, by sequence: Int64) {
-        func isOfLater(_ place: Int) -> Bool { overtaking[rows[place].id] ?? .min > sequence }
-        var place = max(0, place)
-        if place < rows.count {
-            while place < rows.count, isOfLater(place) { place += 1 }
+    mutating func insert(_ row: Item, at index: Int, by sequence: Int64) {
+        func isOfLater(_ index: Int) -> Bool { overtaking[rows[index].id] ?? .min > sequence }
+        var index = max(0, index)
+        if index < rows.count {
+            while index < rows.count, isOfLater(index) { index += 1 }
         } else {
-            place = rows.count
-            while place > 0, isOfLater(place - 1) { place -= 1 }
+            index = rows.count
+            while index > 0, isOfLater(index - 1) { index -= 1 }
         }
-        rows.insert(row, at: place)
+        rows.insert(row, at: index)
     }
 
     /// Returns the list with other rows.

@@ -32,8 +32,8 @@ struct PageMerge<Item: PageItem>: Sendable where Item.ID: Sendable {
         let adding = Self.adding(remaining, to: page.items)
         guard !adding.isEmpty else { return }
         let old = Dictionary(held.rows.map { ($0.id, $0) }) { first, _ in first }
-        for place in page.items.indices {
-            let row = page.items[place]
+        for index in page.items.indices {
+            let row = page.items[index]
             guard let own = adding[row.id] else { continue }
             let inserted = { Self.inserted(row.id, by: remaining, besides: own, into: held.rows) }
             guard let before = old[row.id] ?? inserted() else {
@@ -46,11 +46,11 @@ struct PageMerge<Item: PageItem>: Sendable where Item.ID: Sendable {
             possiblyApplied?[row.id] = unknown.isEmpty ? nil : PossiblyApplied(unknown)
             guard !shown.isEmpty else { continue }
             if let patched = Self.patch(row, before, shown) {
-                self.page.items[place] = patched
+                self.page.items[index] = patched
             } else {
                 // The changes of the effects cannot be separated, so the row keeps its earlier
                 // value.
-                self.page.items[place] = before
+                self.page.items[index] = before
                 possiblyApplied?[row.id] = held.possiblyApplied[row.id]
             }
         }
@@ -68,11 +68,11 @@ struct PageMerge<Item: PageItem>: Sendable where Item.ID: Sendable {
             if effect.sending != nil {
                 let before = Dictionary(rows.map { ($0.id, $0) }) { first, _ in first }
                 let twice = Dictionary(applied(effect, to: once).map { ($0.id, $0) }) { $1 }
-                for place in once.indices {
-                    let id = once[place].id
-                    guard let row = before[id], twice[id] != once[place] else { continue }
+                for index in once.indices {
+                    let id = once[index].id
+                    guard let row = before[id], twice[id] != once[index] else { continue }
                     adding[id, default: []].append(effect)
-                    once[place] = row
+                    once[index] = row
                 }
             }
             let left = Set(once.lazy.map(\.id))

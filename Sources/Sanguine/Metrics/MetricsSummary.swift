@@ -98,14 +98,14 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
     public var operations: [Row]
     /// The outcomes of the outbox's operations; `nil` in a summary of an earlier version.
     public var outbox: Outcomes?
-    /// The balances of the server that differed from the shown one after all charges of this device
-    /// had settled; `nil` in a summary of an earlier version.
+    /// The number of times that the server's balance differed from the shown one after all charges
+    /// of this device had settled; `nil` in a summary of an earlier version.
     public var balanceMismatches: Int?
-    /// The parts of the server's configurations that had no effect, because this app does not have
-    /// the name, or the value is not valid; `nil` in a summary of an earlier version.
+    /// The number of switches without an effect, because the app does not declare the name or the
+    /// value is not valid; `nil` in a summary of an earlier version.
     public var ignoredSwitches: Int?
-    /// The numbers of the images; `nil` before one was requested, and in a summary of an earlier
-    /// version.
+    /// The statistics of images; `nil` before the first request for one, and in a summary of an
+    /// earlier version.
     public var images: ImageStatistics?
 
     /// Creates a summary, for tests and previews.

@@ -222,7 +222,7 @@ struct ReportComposer {
         report.add("calls not in it: \(keeper.pendingCalls.count), unread: \(calls.count)")
     }
 
-    private mutating func addStorage(_ place: UserFolders.Folder?) {
+    private mutating func addStorage(_ folder: UserFolders.Folder?) {
         let state = client.storeReport
         set(.diskFailed, state.failure != nil)
         set(.diskMovedAside, state.movedAside.count)
@@ -241,7 +241,7 @@ struct ReportComposer {
             report.add("last error: " + failure.withoutPaths(root))
         }
         var files = root.map { StoredFile.all(in: $0, under: "") } ?? []
-        if let place { files += StoredFile.all(in: place.url, under: "users/\(place.number)/") }
+        if let folder { files += StoredFile.all(in: folder.url, under: "users/\(folder.number)/") }
         set(.diskBytes, files.map(\.bytes).reduce(0, +))
         report.add(files.map { "\($0.name): \($0.bytes) bytes" })
     }

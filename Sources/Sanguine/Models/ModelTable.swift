@@ -89,9 +89,9 @@ final class ModelTable {
 
     /// Starts the grace period of a model whose value has changed: a view that follows it requests
     /// it.
-    func changed(_ model: AnyObject) {
+    func startGrace(of model: AnyObject) {
         let id = ObjectIdentifier(model)
-        guard let present = kept[id], present.end == nil else { return }
+        guard let current = kept[id], current.end == nil else { return }
         kept[id]?.end = Task { [weak self, delay] in
             let grace = ClientLimits.unheldModelGrace
             guard (try? await delay.sleep(for: grace)) != nil, !Task.isCancelled else { return }
@@ -106,14 +106,14 @@ final class ModelTable {
 
     private func endTurn() {
         for id in asked.keys { kept.removeValue(forKey: id)?.end?.cancel() }
-        var place = kept.count
+        var index = kept.count
         kept.merge(asked.mapValues { Kept(model: $0) }) { $1 }
         asked = [:]
-        while place < kept.count {
-            if isKnownUniquelyReferenced(&kept.values[place].model) {
-                place += 1
+        while index < kept.count {
+            if isKnownUniquelyReferenced(&kept.values[index].model) {
+                index += 1
             } else {
-                kept.remove(at: place)
+                kept.remove(at: index)
             }
         }
         while kept.count > ClientLimits.unheldModels { kept.removeFirst().value.end?.cancel() }

@@ -102,7 +102,7 @@ public final class ValueModel<Value: Codable & Sendable & Equatable> {
             models?.add(self, as: next.key)
             follow()
         }
-        if apply(queries.snapshot(of: query)) { models?.changed(self) }
+        if apply(queries.snapshot(of: query)) { models?.startGrace(of: self) }
     }
 
     /// Returns whether the value has changed.

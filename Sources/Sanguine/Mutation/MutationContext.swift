@@ -362,9 +362,9 @@ public struct MutationContext: Sendable {
                         // row.
                         source.mergeEffects()
                         _ = source.update(for: user) { rows in
-                            guard let place = rows.firstIndex(where: { $0.id == row.id })
+                            guard let index = rows.firstIndex(where: { $0.id == row.id })
                             else { return }
-                            rows[place] = row
+                            rows[index] = row
                         }
                     }
                 )

@@ -38,9 +38,9 @@ public struct MutationEffects: Sendable {
         _ body: @escaping @Sendable (inout Item) -> Void
     ) {
         updateList(pages) { list, effect in
-            for place in list.rows.indices {
-                if list.possiblyApplied[list.rows[place].id]?.contains(effect) == true { continue }
-                body(&list.rows[place])
+            for index in list.rows.indices {
+                if list.possiblyApplied[list.rows[index].id]?.contains(effect) == true { continue }
+                body(&list.rows[index])
             }
         }
     }
@@ -53,13 +53,13 @@ public struct MutationEffects: Sendable {
     /// - Parameters:
     ///   - item: The row.
     ///   - pages: The list.
-    ///   - place: The index of the row to insert before; past the end, the row is appended.
+    ///   - index: The index of the row to insert before; past the end, the row is appended.
     ///     Default: 0.
-    public mutating func insert<Item>(_ item: Item, into pages: ListQuery<Item>, at place: Int = 0)
+    public mutating func insert<Item>(_ item: Item, into pages: ListQuery<Item>, at index: Int = 0)
     {
         updateList(pages) { list, effect in
             guard !list.rows.contains(where: { $0.id == item.id }) else { return }
-            list.insert(item, at: place, by: effect.sequence)
+            list.insert(item, at: index, by: effect.sequence)
         }
     }
 

@@ -28,7 +28,7 @@ final class RemoteMutationDriver: OutboxDriver {
     private let accountChanged = Mutex<(@Sendable (FeedMark) -> Void)?>(nil)
     /// Called with the answer to a purchase, before callers that wait for it continue.
     private let purchased = Mutex<(@Sendable (CreditedPurchase, Identifier) -> Void)?>(nil)
-    /// Called with a change by the device's settings that the server has refused.
+    /// Called with a refused change of the account that came from the device's settings.
     private let deviceChangeRefused = Mutex<(@Sendable (JSONValue) -> Void)?>(nil)
     /// Shows uses of quotas.
     private let uses: QuotaUses
@@ -159,10 +159,10 @@ final class RemoteMutationDriver: OutboxDriver {
         inPlaceOf replaced: [Int64] = []
     ) {
         var effects = view.effects(of: row.sequence)
-        for place in effects.indices {
-            effects[place].mutation = row.name
-            if row.outcomeUnknown { effects[place].sentAt = 0 }
-            if case .acknowledged = row.phase { effects[place].acknowledgedAt = 0 }
+        for index in effects.indices {
+            effects[index].mutation = row.name
+            if row.outcomeUnknown { effects[index].sentAt = 0 }
+            if case .acknowledged = row.phase { effects[index].acknowledgedAt = 0 }
         }
         applyNow(
             entries.setEffects(effects, of: row.sequence, inPlaceOf: replaced, for: user)
@@ -360,7 +360,7 @@ final class RemoteMutationDriver: OutboxDriver {
         let result = PushResult(id: row.id, status: .applied, head: head)
         var rest: [ErasedQuery]?
         settling.withResponse(of: sequence) {
-            let landing = outbox.recordOutcomes(departure, [result]) { contents in
+            let recorded = outbox.recordOutcomes(departure, [result]) { contents in
                 guard !ids.isEmpty else { return [] }
                 let items = contents.state.outbox.items
                 return contents.rows.values.filter { waiting in
@@ -370,7 +370,7 @@ final class RemoteMutationDriver: OutboxDriver {
                 }
                 .compactMap { ids.rewrite($0) }
             }
-            guard let (steps, rewritten) = landing else { return }
+            guard let (steps, rewritten) = recorded else { return }
             for row in rewritten { showAgain(row) }
             rest = takeOver(said, of: sequence)
             outbox.deliverOutcomes(steps)

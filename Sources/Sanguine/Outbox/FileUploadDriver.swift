@@ -15,8 +15,8 @@ import SanguineModel
 /// 5. In one transaction, the upload is removed and the operations name the server's id.
 /// 6. The file is removed; otherwise by the next launch.
 ///
-/// An upload that nothing names any more is cancelled while it is being sent. What the server has
-/// received by then is removed there, because no record names it.
+/// An upload that no operation names any longer is cancelled, even while it is being sent. The
+/// server deletes the part that it has received, because no record names it.
 final class FileUploadDriver: OutboxDriver {
     /// The arguments of an upload.
     private struct Arguments: Codable {
@@ -28,7 +28,7 @@ final class FileUploadDriver: OutboxDriver {
     static let name = "$upload"
     /// The media type for files whose type is found by the server.
     static let unknownType = "application/octet-stream"
-    /// The number of times that operations which were added meanwhile are refused too.
+    /// The number of times that operations which were added in the meantime are refused too.
     private static let refusals = 3
 
     // No mutable state.
@@ -163,8 +163,7 @@ final class FileUploadDriver: OutboxDriver {
             if case .file(let url) = body.content, error == .fileIsGone(url) {
                 throw .unreadableStagedFile
             }
-            // A guest that was merged meanwhile no longer exists: the file is sent again as the
-            // account.
+            // A guest that has been merged no longer exists: the file is sent again as the account.
             if error.asProblem != nil, let account, functions.call.authorizer.account != account {
                 throw .transport(.interrupted("the guest was merged into another account"))
             }

@@ -202,11 +202,11 @@ public struct Outbox: Sendable {
     ///
     /// A slow consumer gets only the newest numbers. The sequence ends when the client is closed.
     public var updates: AsyncStream<Summary> {
-        let news = users.services.outboxNotifier.stream()
+        let changes = users.services.outboxNotifier.stream()
         let last = LastSummary()
         // The numbers are read when the consumer asks, so that they are always the newest.
         return AsyncStream { [self] in
-            for await _ in news {
+            for await _ in changes {
                 let now = summary
                 if last.isOther(now) { return now }
             }

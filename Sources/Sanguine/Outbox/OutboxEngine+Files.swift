@@ -95,7 +95,7 @@ extension OutboxEngine {
         }
     }
 
-    /// Removes files that no operation names any more, and cancels their uploads.
+    /// Removes files that no operation names any longer, and cancels their uploads.
     ///
     /// - Parameters:
     ///   - rows: Operations that were removed.
@@ -202,7 +202,7 @@ extension OutboxEngine {
     ///   - departure: The upload.
     ///   - problem: The reason.
     ///   - isLast: Whether the upload ends even if an operation that names it is still queued.
-    /// - Returns: Whether the upload has ended; `false` if an operation was added meanwhile.
+    /// - Returns: Whether the upload has ended; `false` if an operation has been added.
     func fileRefused(_ departure: OutboxSend, _ problem: Problem, isLast: Bool) -> Bool {
         var failure: (any Error)?
         let ended = guarded.withLock { guarded -> [OutboxState.Step]? in

@@ -96,7 +96,7 @@ extension OutboxEngine {
 
     /// Removes an operation that is in the tray or was never sent.
     func discard(_ id: Identifier) throws(SanguineError) {
-        _ = try takeOut(id) { item throws(SanguineError) in
+        _ = try remove(id) { item throws(SanguineError) in
             guard let item else { throw .problem(.notInTray) }
             guard item.isRemovable else { throw .problem(.outcomeUnknown) }
             return true
@@ -108,7 +108,7 @@ extension OutboxEngine {
     ///
     /// - Returns: Whether it was withdrawn.
     func withdraw(_ id: Identifier) throws(SanguineError) -> Bool {
-        try takeOut(id) { $0?.isUnsent == true || $0?.isOpenUpload == true }
+        try remove(id) { $0?.isUnsent == true || $0?.isOpenUpload == true }
     }
 
     /// - Parameters:
@@ -116,7 +116,7 @@ extension OutboxEngine {
     ///   - isMeant: Returns, under the lock, whether to remove the operation in its current state.
     /// - Returns: Whether the operation was removed.
     /// - Throws: ``SanguineError``; nothing has changed then.
-    private func takeOut(
+    private func remove(
         _ id: Identifier,
         if isMeant: (OutboxState.Item?) throws(SanguineError) -> Bool
     ) throws(SanguineError) -> Bool {
@@ -172,7 +172,7 @@ extension OutboxEngine {
     /// Queued operations that a new one supersedes.
     private struct SupersededOperations {
         var sequences: [Int64] = []
-        /// Whether the new operation only undoes the last of them and is not needed either.
+        /// Whether the new operation is dropped too, because it only undoes the last of them.
         var isUndone = false
     }
 

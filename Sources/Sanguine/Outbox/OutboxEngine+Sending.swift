@@ -132,7 +132,7 @@ extension OutboxEngine {
         _ rewrite: (borrowing OutboxContents) -> [OutboxFile.Row] = { _ in [] }
     ) -> (steps: [OutboxState.Step], rewritten: [OutboxFile.Row])? {
         var failure: (any Error)?
-        let landing = guarded.withLock {
+        let recorded = guarded.withLock {
             guarded -> (steps: [OutboxState.Step], rewritten: [OutboxFile.Row])? in
             let send = departure.send
             guard guarded.sends[send.number] != nil else { return nil }
@@ -144,8 +144,8 @@ extension OutboxEngine {
             return (steps, rows)
         }
         if let failure { report(failure) }
-        if landing != nil { count(results) }
-        return landing
+        if recorded != nil { count(results) }
+        return recorded
     }
 
     /// Counts the outcomes of operations; those that the server has not decided are not counted.
@@ -303,7 +303,7 @@ extension OutboxEngine {
                     throw failure
                 }
                 guard outbox.mustSignIn(kind) else {
-                    throw .transport(.offline("the network went away meanwhile"))
+                    throw .transport(.offline("the connection was lost while waiting"))
                 }
                 throw .problem(
                     Problem(.unauthenticated, "Sign in, then synchronize again.")

@@ -82,10 +82,10 @@ final class OutboxEngine: Sendable {
         let limits: [OutboxState.Kind: OutboxState.Limits] = [
             .record: .init(
                 operations: WireLimits.pushedOperations,
-                sends: RecordLimits.pushFlights
+                sends: RecordLimits.concurrentPushes
             ),
-            .remote: .init(operations: 1, sends: RecordLimits.mutationFlights),
-            .upload: .init(operations: 1, sends: RecordLimits.uploadFlights),
+            .remote: .init(operations: 1, sends: RecordLimits.concurrentMutations),
+            .upload: .init(operations: 1, sends: RecordLimits.concurrentUploads),
         ]
         let outbox = OutboxState(limit: RecordLimits.operations, limits)
         return OutboxContents(

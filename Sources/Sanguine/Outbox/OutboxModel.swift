@@ -119,7 +119,7 @@ public final class OutboxModel {
         guard hasChanged || _summary != next else { return }
         if _summary != next { summary = next }
         if _isAllSent != (next.unsent == 0) { isAllSent = next.unsent == 0 }
-        users?.services.models.changed(self)
+        users?.services.models.startGrace(of: self)
     }
 
     private var known: Outbox.Listing {

@@ -180,15 +180,15 @@ package struct OutboxState: Sendable {
             item.phase = .queued
             item.outcomeUnknown = true
         }
-        let place = items.keys.lastIndex { $0 < item.sequence }.map { $0 + 1 } ?? 0
+        let index = items.keys.lastIndex { $0 < item.sequence }.map { $0 + 1 } ?? 0
         guard items[item.sequence] == nil else { return }
         summary.count(item.phase, 1)
-        if place == items.count {
+        if index == items.count {
             items[item.sequence] = item
         } else {
             looked = [:]
             // Another process may have taken a smaller number first.
-            items.updateValue(item, forKey: item.sequence, insertingAt: place)
+            items.updateValue(item, forKey: item.sequence, insertingAt: index)
         }
     }
 

@@ -92,7 +92,7 @@ struct TransactionDesk: Sendable {
     ) -> Action {
         switch result {
         case .success(let answer): return .finish(.credited(answer))
-        // The tokens are there, on the other account.
+        // The other account has received the tokens.
         case .failure(.problem(let problem)) where problem.code == .purchaseTaken:
             return .finish(.taken(transaction: key.id))
         case .failure(.problem(let problem)):

@@ -39,7 +39,7 @@ extension TokenSource {
     }
 }
 
-/// Authenticates requests to the Sanguine server in the name of one user, until that user leaves.
+/// Authenticates requests to the Sanguine server on behalf of one user, until that user leaves.
 protocol Authorizer: TokenSource where Token == String {
     /// The user's account, once it is known.
     var account: Identifier? { get }
@@ -47,7 +47,7 @@ protocol Authorizer: TokenSource where Token == String {
     /// The user's account, or the name that the app has given the user; `nil` until it is known.
     var owner: AccountKey? { get }
 
-    /// Throws if requests in the name of this user must not be sent, because the user has left.
+    /// Throws if requests on behalf of this user must not be sent, because the user has left.
     ///
     /// - Throws: ``SanguineError/userChanged`` or ``SanguineError/closed``.
     func check() throws(SanguineError)

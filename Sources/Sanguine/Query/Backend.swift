@@ -8,7 +8,7 @@ extension QueryRequest {
     /// Requests to the Sanguine server follow its protocol. Requests to any other backend follow
     /// the app's configuration.
     struct Backend: Sendable {
-        /// Sends in the name of one user, or of the current one.
+        /// Sends on behalf of one user, or of the current one.
         var call: ServerCall
         let baseURL: URL?
         private(set) var queue: RequestQueue

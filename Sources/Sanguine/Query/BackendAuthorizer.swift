@@ -125,7 +125,7 @@ final class BackendAuthorizer: TokenSource {
 
     /// Converts the error of one of the app's closures: a permanent failure requires a sign-in.
     ///
-    /// It never refuses an operation, because the operation has not been sent yet.
+    /// The result never refuses an operation, because the operation has not been sent yet.
     private static func failure(_ error: any Error, of closure: String) -> SanguineError {
         let failure = SanguineError(error)
         switch failure.errorClass {

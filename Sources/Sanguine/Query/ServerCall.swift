@@ -1,7 +1,7 @@
 import Foundation
 import SanguineModel
 
-/// Sends requests to the Sanguine server in the name of one user, or of the current one.
+/// Sends requests to the Sanguine server on behalf of one user, or of the current one.
 ///
 /// ```swift
 /// let answer = try await call.get("/v1/quotas", as: Items<Quota>.self)

@@ -58,10 +58,10 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
 
     // Applies the newest state instead of the one that was delivered, which may be outdated.
     func applyNewest() {
-        let news = watcher.map { source.snapshot(range, for: $0) } ?? source.snapshot(range)
-        guard state != news else { return }
-        state = news
-        models?.changed(self)
+        let newest = watcher.map { source.snapshot(range, for: $0) } ?? source.snapshot(range)
+        guard state != newest else { return }
+        state = newest
+        models?.startGrace(of: self)
     }
 }
 

@@ -6,7 +6,7 @@ struct RangeContents<Value: Codable & Sendable & Equatable>: Codable, Sendable, 
     var coverage = RangeCoverage()
     /// The values by position; a known position without an entry has no value.
     var values: [Int: Value] = [:]
-    /// Increases with each change, so that consecutive changes can be told apart.
+    /// Increases with each change, so that consecutive changes can be distinguished.
     var revision: UInt64 = 0
 
     /// Adds the values that a request has returned.

@@ -4,7 +4,7 @@ public import Observation
 ///
 /// ```swift
 /// let month = client.model(.moods, in: first...last)
-/// month.show(next...lastOfNext)  // Known values are there at once.
+/// month.show(next...lastOfNext)  // Known values are shown at once.
 /// ```
 ///
 /// Changes that happen together are applied in one turn of the main actor. Models of the same range

@@ -71,15 +71,15 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         }
         parts.withState { $0.touch(positions) }
         let isUnderWay = parts.withState { $0.isFetching(positions) }
-        var ground = entries.restoredGround(of: entry.erased)
+        var snapshot = entries.restoredSnapshot(of: entry.erased)
         let (isFetching, error) = parts.withState { state in
             (state.isFetching(positions), watcher.flatMap { state.watchers[$0]?.error })
         }
         // A request has ended in the meantime: its values were written in the same step.
-        if isFetching != isUnderWay { ground = entries.restoredGround(of: entry.erased) }
-        let contents = contents(of: ground)
+        if isFetching != isUnderWay { snapshot = entries.restoredSnapshot(of: entry.erased) }
+        let contents = contents(of: snapshot)
         let known = contents.coverage.positions(in: positions) { _ in true }
-        let fresh = ground.isFresh ? self.fresh(positions, in: contents) : RangeSet()
+        let fresh = snapshot.isFresh ? self.fresh(positions, in: contents) : RangeSet()
         var values: [Index: Value] = [:]
         for range in known.ranges {
             for position in range {
@@ -124,7 +124,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         _ wanted: RangeSet<Int>,
         refreshing: Bool
     ) async throws(SanguineError) {
-        guard !entries.ground(of: entry.erased).isConflicting else {
+        guard !entries.snapshot(of: entry.erased).isConflicting else {
             throw .conflictingQuery(name: plain.name)
         }
         try await parts.wait { _ in
@@ -137,7 +137,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     // The entry is fetched after an invalidation and by polling; if it is fresh, it is polled.
     private func loadWatched() async throws(SanguineError) {
-        let isPolled = entries.restoredGround(of: entry.erased).isFresh
+        let isPolled = entries.restoredSnapshot(of: entry.erased).isFresh
         let wanted = parts.withState { $0.watched }
         if !wanted.isEmpty { try await load(wanted, refreshing: isPolled) }
     }
@@ -265,18 +265,18 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     /// Afterwards there is an entry, which records invalidations during a request.
     @discardableResult
     private func missing(of wanted: RangeSet<Int>) -> RangeSet<Int> {
-        var ground = entries.restoredGround(of: entry.erased)
-        if !ground.isFresh {
+        var snapshot = entries.restoredSnapshot(of: entry.erased)
+        if !snapshot.isFresh {
             write { _ in }
-            ground = entries.restoredGround(of: entry.erased)
+            snapshot = entries.restoredSnapshot(of: entry.erased)
         }
-        let contents = contents(of: ground)
+        let contents = contents(of: snapshot)
         return wanted.ranges.reduce(into: wanted) { $0.subtract(fresh($1, in: contents)) }
     }
 
     /// Returns the known values that have not expired; watched positions do not expire.
-    private func contents(of ground: Entries.EntrySnapshot) -> Contents {
-        var contents = ground.value?.base.value(as: Contents.self) ?? Contents()
+    private func contents(of snapshot: Entries.EntrySnapshot) -> Contents {
+        var contents = snapshot.value?.base.value(as: Contents.self) ?? Contents()
         contents.forget(
             endedBy: policy,
             at: queries.clock.now(),
@@ -311,11 +311,11 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     ) -> SanguineError? {
         let entry = entry
         entries.restore(entry.erased)
-        let isTaken = queries.set(entry.erased, isJudged: true, commit: commit) { ground in
-            guard cacheScope == nil || ground.cacheScope === cacheScope else { return nil }
-            var contents = contents(of: ground)
+        let isTaken = queries.set(entry.erased, isJudged: true, commit: commit) { snapshot in
+            guard cacheScope == nil || snapshot.cacheScope === cacheScope else { return nil }
+            var contents = contents(of: snapshot)
             // An entry that was evicted from memory has lost later invalidations.
-            if !ground.isFresh {
+            if !snapshot.isFresh {
                 parts.withState { $0.invalidateAll() }
                 contents.coverage.markAllStale()
             }
@@ -324,7 +324,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             return .of(contents)
         }
         if isTaken { return nil }
-        if entries.ground(of: entry.erased).isConflicting {
+        if entries.snapshot(of: entry.erased).isConflicting {
             return .conflictingQuery(name: plain.name)
         }
         return entries.guarded.withLock { $0.isClosed } ? .closed : .userChanged

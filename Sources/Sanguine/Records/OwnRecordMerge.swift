@@ -85,18 +85,18 @@ struct OwnRecordMerge<R: SyncedRecord>: Sendable {
         into rows: [R],
         _ state: ListSnapshot<R>
     ) -> [R] {
-        var places: [Int: Place] = [:]
-        func place(_ index: Int) -> Place {
-            if let known = places[index] { return known }
-            let place = Place(of: rows[index], by: listing.order)
-            places[index] = place
-            return place
+        var positions: [Int: Position] = [:]
+        func position(_ index: Int) -> Position {
+            if let known = positions[index] { return known }
+            let position = Position(of: rows[index], by: listing.order)
+            positions[index] = position
+            return position
         }
-        let own = missing.compactMap { id, value -> (place: Place, row: R)? in
+        let own = missing.compactMap { id, value -> (position: Position, row: R)? in
             guard let row = try? value.record(R.self, id: id) else { return nil }
-            return (Place(id, value, unstored.contains(id), by: listing.order), row)
+            return (Position(id, value, unstored.contains(id), by: listing.order), row)
         }
-        .sorted { precedes($0.place, $1.place) }
+        .sorted { precedes($0.position, $1.position) }
         var merged: [R] = []
         merged.reserveCapacity(rows.count + own.count)
         var taken = 0
@@ -104,7 +104,7 @@ struct OwnRecordMerge<R: SyncedRecord>: Sendable {
             var (low, high) = (taken, rows.count)
             while low < high {
                 let middle = (low + high) / 2
-                if precedes(own, place(middle)) { high = middle } else { low = middle + 1 }
+                if precedes(own, position(middle)) { high = middle } else { low = middle + 1 }
             }
             // Pages that are not loaded may have records between these rows and this one.
             let isBefore = low == 0 && state.hasPrevious
@@ -117,23 +117,23 @@ struct OwnRecordMerge<R: SyncedRecord>: Sendable {
         return merged + rows[taken...]
     }
 
-    private func precedes(_ one: Place, _ other: Place) -> Bool {
+    private func precedes(_ one: Position, _ other: Position) -> Bool {
         listing.order?.isDescending == true ? other < one : one < other
     }
 
-    /// The place of a record in the order of a list: by the value, and then by the id.
-    private struct Place: Comparable {
+    /// The position of a record in the order of a list: by the value, and then by the id.
+    private struct Position: Comparable {
         private let value: Value
         private let id: RecordID
 
-        /// Creates the place of a row.
+        /// Creates the position of a row.
         init(of row: R, by order: RecordListing<R>.Order?) {
             id = row.id
             let members = order == nil ? nil : try? JSONValue(encoding: row)
             value = order.map { Value(members?[$0.field]) } ?? .none
         }
 
-        /// Creates the place of the user's own record.
+        /// Creates the position of the user's own record.
         ///
         /// The server sets the time of creation, so a record that it has not stored is newer than
         /// all others. Several of those are in the order of this device's clock.
@@ -153,7 +153,7 @@ struct OwnRecordMerge<R: SyncedRecord>: Sendable {
             value = isNewest ? .newest(Bytes(found?.string ?? "")) : Value(found)
         }
 
-        static func < (lhs: Place, rhs: Place) -> Bool {
+        static func < (lhs: Position, rhs: Position) -> Bool {
             lhs.value == rhs.value ? lhs.id < rhs.id : lhs.value < rhs.value
         }
     }

@@ -12,7 +12,7 @@ public enum RecordLimits {
     /// A quarter of the wire's limit is left for the rest of the request.
     public static let pushBytes = 3 << 18
     /// The number of concurrent pushes, each of different lanes: 4.
-    public static let pushFlights = 4
+    public static let concurrentPushes = 4
     /// The number of changes that one pull requests: 1,000.
     public static let pullChanges = 1_000
     /// The interval at which the feed is pulled in the foreground, unless configured otherwise: a
@@ -36,9 +36,9 @@ public enum RecordLimits {
     /// The number of consecutive pulls that may bring nothing usable: 3.
     public static let vainPulls = 3
     /// The number of mutations that are sent concurrently, each in a different lane: 4.
-    public static let mutationFlights = 4
+    public static let concurrentMutations = 4
     /// The number of files of the outbox that are uploaded concurrently: 2.
-    public static let uploadFlights = 2
+    public static let concurrentUploads = 2
     /// The time limit for sending a mutation once, with all its requests: a minute.
     ///
     /// While it sends a ``RequestBody``, this limits the time without progress; see

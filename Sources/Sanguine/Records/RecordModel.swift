@@ -90,6 +90,6 @@ public final class RecordModel<Value: Sendable & Equatable> {
         guard value != answer.value || error != self.error else { return }
         if value != answer.value { value = answer.value }
         if error != self.error { self.error = error }
-        models?.changed(self)
+        models?.startGrace(of: self)
     }
 }

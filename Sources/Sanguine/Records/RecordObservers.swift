@@ -39,8 +39,8 @@ final class RecordObservers: Sendable {
     init(mainActorBatch: MainActorBatch) { self.mainActorBatch = mainActorBatch }
 
     /// Sets the closure that returns the current user's records.
-    func observe(_ present: @escaping @Sendable () -> UserRecords?) {
-        state.withLock { $0.current = present }
+    func observe(_ current: @escaping @Sendable () -> UserRecords?) {
+        state.withLock { $0.current = current }
     }
 
     /// The current user's records; `nil` once the client is released.
@@ -168,7 +168,7 @@ struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
     let source: UserRecords
     /// The revision of the records that it was made from.
     let revision: UInt64
-    /// Whether all of the user's records were there.
+    /// Whether the result was made from all of the user's records.
     let isComplete: Bool
 
     init(_ query: RecordQuery<Value>, _ reader: RecordsReader) {
@@ -218,11 +218,11 @@ extension RecordObservers {
             of: RecordAnswer<Value>.self,
             bufferingPolicy: .bufferingNewest(1)
         )
-        let told = LastAnswer<Value>()
+        let notified = LastAnswer<Value>()
         let number = observe(query, finish: { continuation.finish() }) { answer in
             // Only the fault or the completeness may have changed.
-            if let last = told.current, last.hasSameValue(as: answer) { return }
-            told.set(answer)
+            if let last = notified.current, last.hasSameValue(as: answer) { return }
+            notified.set(answer)
             continuation.yield(answer)
         }
         if let number {

@@ -38,7 +38,7 @@ public struct RecordsReader {
     /// ```
     ///
     /// Ids that are made by time, such as those of `Identifier`, sort by it. Only the page is
-    /// read, whatever the number of records.
+    /// read, however many records there are.
     ///
     /// - Parameters:
     ///   - type: The type of the records.

@@ -115,7 +115,7 @@ package struct Replay {
         return changes
     }
 
-    /// Returns the reason why an operation does not apply at present; `nil` if it does, or is not
+    /// Returns the reason why an operation does not apply now; `nil` if it does, or is not
     /// pending.
     package func refusal(of sequence: Int64) -> Refusal? { entries[sequence]?.refusal }
 
@@ -254,8 +254,8 @@ package struct Replay {
         for key in changed { dirty.formUnion(affected(by: key, after: .min)) }
         for sequence in sequences {
             guard let entry = entries.removeValue(forKey: sequence) else { continue }
-            let place = order.partitioningIndex(of: sequence)
-            order.remove(at: place)
+            let index = order.partitioningIndex(of: sequence)
+            order.remove(at: index)
             unlink(entry)
             for key in entry.changes.keys {
                 changed.insert(key)
@@ -447,7 +447,7 @@ extension [Int64] {
     }
 
     fileprivate mutating func removeSorted(_ element: Int64) {
-        let place = partitioningIndex(of: element)
-        if place < count, self[place] == element { remove(at: place) }
+        let index = partitioningIndex(of: element)
+        if index < count, self[index] == element { remove(at: index) }
     }
 }

@@ -150,13 +150,13 @@ final class UserRecords: Sendable {
     }
 
     private func rebase(_ contents: inout OutboxContents, on records: RecordsFile) throws {
-        let place = try records.basePosition()
-        contents.base = RecordsFile.Base(file: records, space: place?.space ?? 0)
+        let stored = try records.basePosition()
+        contents.base = RecordsFile.Base(file: records, space: stored?.space ?? 0)
         contents.revision += 1
         try contents.state.restart(
-            at: place?.position ?? 0,
-            of: place?.epoch,
-            isWhole: place?.isWhole ?? false,
+            at: stored?.position ?? 0,
+            of: stored?.epoch,
+            isWhole: stored?.isWhole ?? false,
             with: contents.rows.values.sorted { $0.sequence < $1.sequence }.map(operation),
             over: contents.base
         )

@@ -229,9 +229,9 @@ extension RequestQueueState.Line {
     }
 
     fileprivate mutating func remove(_ number: UInt64) {
-        let place = index(of: number)
-        guard place < waiting.count, waiting[place] == number else { return }
-        waiting.remove(at: place)
+        let index = index(of: number)
+        guard index < waiting.count, waiting[index] == number else { return }
+        waiting.remove(at: index)
         if waiting.isEmpty { passedOver = 0 }
     }
 }

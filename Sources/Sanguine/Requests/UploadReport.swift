@@ -27,12 +27,12 @@ final class UploadReport: Sendable {
     /// Reports the progress.
     func report(_ progress: UploadProgress) {
         beat()
-        let isNews = reported.withLock { told in
-            if let told, told.hundredths == progress.hundredths { return false }
-            told = progress
+        let hasChanged = reported.withLock { last in
+            if let last, last.hundredths == progress.hundredths { return false }
+            last = progress
             return true
         }
-        if isNews { tell(progress) }
+        if hasChanged { tell(progress) }
     }
 }
 

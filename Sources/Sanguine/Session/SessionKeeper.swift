@@ -384,16 +384,16 @@ extension SessionKeeper {
                 && [nil, session.account].contains(guarded.state.account)
         }
         if mayStore { Self.write(session, to: store, configuration.logger) }
-        let (landing, handlers, isSameGuest) = guarded.withLock { guarded in
-            let landing = guarded.state.completed(session, requestNumber: requestNumber)
+        let (completion, handlers, isSameGuest) = guarded.withLock { guarded in
+            let completion = guarded.state.completed(session, requestNumber: requestNumber)
             // A restored backup contains the guest's files without the device's identity.
             let former = guarded.guestDevice
             let isSameGuest =
                 former != nil && session.guestDevice != nil && former != session.guestDevice
-            if case .signedIn = landing { guarded.guestDevice = session.guestDevice }
-            return (landing, guarded.handlers, isSameGuest)
+            if case .signedIn = completion { guarded.guestDevice = session.guestDevice }
+            return (completion, guarded.handlers, isSameGuest)
         }
-        switch landing {
+        switch completion {
         case .signedIn(let isFirst):
             handlers?.signedIn(session.account, isFirst)
             let outcome = guarded.withLock {
@@ -415,23 +415,23 @@ extension SessionKeeper {
         var code: ProblemCode?
         if case .problem(let problem) = error { code = problem.code }
         let now = configuration.clock.now()
-        let (landing, alive, outcome, handlers) = guarded.withLock { guarded in
+        let (completion, alive, outcome, handlers) = guarded.withLock { guarded in
             if guarded.state.isCurrent(requestNumber), guarded.state.isCreatingGuest {
                 guarded.pause = GuestPause(error, at: now)
             }
-            let landing = guarded.state.failed(code, requestNumber: requestNumber)
+            let completion = guarded.state.failed(code, requestNumber: requestNumber)
             // If an early refresh has failed, the old token is valid until it expires.
             let alive = guarded.state.session.flatMap {
                 $0.isRejected || $0.isExpired(at: now) ? nil : $0.accessToken
             }
-            if landing == .accountDeleted { guarded.accountIsDeleted = true }
-            let isOver = [.failed, .accountDeleted].contains(landing)
+            if completion == .accountDeleted { guarded.accountIsDeleted = true }
+            let isOver = [.failed, .accountDeleted].contains(completion)
             let outcome =
                 isOver ? guarded.requests.removeValue(forKey: requestNumber)?.outcome : nil
-            return (landing, alive, outcome, guarded.handlers)
+            return (completion, alive, outcome, guarded.handlers)
         }
-        if case .goOn(let next) = landing { return next }
-        if landing == .accountDeleted {
+        if case .goOn(let next) = completion { return next }
+        if completion == .accountDeleted {
             outcome?.resolve(.failure(error))
             handlers?.deleted()
             return nil

@@ -69,7 +69,7 @@ enum SessionLimits {
     static let proofTimeout = Duration.seconds(5)
     /// The time that a method of ``SanguineClient/Configuration/deviceAttestor`` may take.
     static let attestationTimeout = Duration.seconds(40)
-    /// The longest wait before a guest is requested again, whatever the server names.
+    /// The longest wait before a guest is requested again, even if the server asks for more.
     static let guestPause = Duration.seconds(3_600)
     /// The timeout of an export's first bytes.
     static let exportTimeout = Duration.seconds(60)

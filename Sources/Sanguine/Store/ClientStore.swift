@@ -399,9 +399,9 @@ extension ClientStore {
         // Under the lock, so that only one of two threads that find the damage repairs it. Nothing
         // in here calls this object again.
         let isReplaced = guarded.withLock { guarded in
-            guard case .open(let present, isOnDisk: true) = guarded.connection
+            guard case .open(let current, isOnDisk: true) = guarded.connection
             else { return false }
-            guard present === damaged else { return true }
+            guard current === damaged else { return true }
             try? damaged.close()
             aside = try? StoreFile.file(in: folder).moveAside("damaged")
             guard aside != nil, let fresh = try? StoreFile.open(in: folder) else { return false }

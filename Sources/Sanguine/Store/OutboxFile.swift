@@ -65,21 +65,21 @@ final class OutboxFile: Sendable {
     /// Creates the outbox; the file is opened at its first use.
     ///
     /// - Parameters:
-    ///   - place: The user's folder; `nil` keeps it in memory.
+    ///   - userFolder: The user's folder; `nil` keeps it in memory.
     ///   - isCompanion: Whether this process is a companion of the app.
     ///   - floor: Every sequence number in memory is larger than this one. A folder has its own.
     ///   - fault: The fault that the simulation plants. Default: none.
     init(
-        _ place: UserFolders.Folder?,
+        _ userFolder: UserFolders.Folder?,
         isCompanion: Bool = false,
         floor: Int64 = 0,
         fault: PlantedFault? = nil
     ) {
         self.fault = fault
-        folder = place?.url
-        staged = StagedFiles(in: place?.url)
-        folders = place?.folders
-        self.floor = place?.firstSequence ?? floor
+        folder = userFolder?.url
+        staged = StagedFiles(in: userFolder?.url)
+        folders = userFolder?.folders
+        self.floor = userFolder?.firstSequence ?? floor
         self.isCompanion = isCompanion
     }
 

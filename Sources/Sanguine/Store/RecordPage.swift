@@ -109,7 +109,7 @@ struct ReceivedPage: FeedPage {
         var next: Int64?
         var hasMore: Bool?
         var reset = false
-        /// The first change that is not one.
+        /// The fault of the first element that is not a change.
         var fault: RecordPage.Unreadable?
 
         init() {}
@@ -124,10 +124,10 @@ struct ReceivedPage: FeedPage {
                 case "next": next = try parser.scalar()?.integer
                 case "hasMore": hasMore = try parser.scalar().map { $0 == .bool(true) }
                 case "reset": reset = try parser.scalar() == .bool(true)
-                default: _ = try parser.place()
+                default: _ = try parser.skipValue()
                 }
             }
-            if !isObject { _ = try parser.place() }
+            if !isObject { _ = try parser.skipValue() }
         }
 
         private mutating func readChanges(
@@ -144,7 +144,7 @@ struct ReceivedPage: FeedPage {
                     fault = fault ?? error
                 }
             }
-            if isArray { self.changes = changes } else { _ = try parser.place() }
+            if isArray { self.changes = changes } else { _ = try parser.skipValue() }
         }
     }
 
@@ -164,11 +164,11 @@ struct ReceivedPage: FeedPage {
                 case "id": id = try parser.scalar()?.string
                 case "seq": seq = try parser.scalar()?.integer
                 case "deleted": isGone = try parser.scalar() == .bool(true)
-                case "value": value = try parser.place()
-                default: _ = try parser.place()
+                case "value": value = try parser.skipValue()
+                default: _ = try parser.skipValue()
                 }
             }
-            if !isObject { _ = try parser.place() }
+            if !isObject { _ = try parser.skipValue() }
         }
 
         func change(

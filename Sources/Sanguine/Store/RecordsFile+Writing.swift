@@ -53,8 +53,8 @@ extension RecordsFile {
                     sql: "DELETE FROM restore WHERE space = ?",
                     arguments: [staged]
                 )
-            } else if let present = row?[0] as Int64?, !batch.isReset {
-                space = present
+            } else if let current = row?[0] as Int64?, !batch.isReset {
+                space = current
             } else {
                 space = try Self.newSpace(in: database)
             }

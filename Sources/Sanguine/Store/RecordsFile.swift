@@ -82,8 +82,8 @@ final class RecordsFile: Sendable {
     /// - Throws: ``StoreError/closed``.
     var openConnections: Connections {
         get throws {
-            guard let present = connections.withLock({ $0 }) else { throw StoreError.closed }
-            return present
+            guard let current = connections.withLock({ $0 }) else { throw StoreError.closed }
+            return current
         }
     }
 
@@ -127,18 +127,18 @@ final class RecordsFile: Sendable {
     /// - Returns: Whether all records were copied; otherwise there are none, and the feed must be
     ///   read from its start.
     func leaveDisk(because reason: any Error) throws -> Bool {
-        guard let present = connections.withLock({ $0 }), present.reader !== present.writer
+        guard let current = connections.withLock({ $0 }), current.reader !== current.writer
         else { throw reason }
         // Without tables: SQLite cannot copy pages of another size into a database that has some.
         var memory = try SQLiteFile.inMemory(Self.label, nil)
-        let isWhole = (try? present.reader.backup(to: memory)) != nil
+        let isWhole = (try? current.reader.backup(to: memory)) != nil
         if !isWhole {
             cache.clear()
             memory = try Self.inMemory(schema)
         }
         connections.withLock { [memory] in $0 = Connections(writer: memory, reader: memory) }
-        try? present.reader.close()
-        try? present.writer.close()
+        try? current.reader.close()
+        try? current.writer.close()
         report("The records are kept in memory, because the disk cannot be written. (\(reason))")
         return isWhole
     }

@@ -13,7 +13,7 @@ import Darwin
 /// The files of a user that wait for their upload, next to the outbox and as durable as that.
 ///
 /// The folder's name begins with that of the outbox, so that it is kept and removed with it. A file
-/// is copied under another name, flushed and renamed, so it is there as a whole or not at all.
+/// is copied under another name, flushed and renamed, so it exists as a whole or not at all.
 ///
 /// Invariant: there are at most ``ClientLimits/stagedFiles`` files of at most
 /// ``ClientLimits/stagedBytes`` together, or ``ClientLimits/stagedBytesInMemory`` without a folder;
@@ -49,12 +49,12 @@ final class StagedFiles: Sendable {
     /// Whether there are no files.
     var isEmpty: Bool { state.withLock { sizes(&$0).isEmpty } }
 
-    /// Whether a file is there.
+    /// Whether a file exists.
     func contains(_ id: String) -> Bool { state.withLock { sizes(&$0)[id] != nil } }
 
     /// Returns the content of a file; `nil` if it is gone.
     ///
-    /// - Throws: ``SanguineError/store(_:)`` if it is there and cannot be read now, such as before
+    /// - Throws: ``SanguineError/store(_:)`` if it exists and cannot be read now, such as before
     ///   the device is unlocked.
     func body(of id: String, type: String) throws(SanguineError) -> RequestBody? {
         guard contains(id) else { return nil }
@@ -226,7 +226,7 @@ final class StagedFiles: Sendable {
 }
 
 extension SanguineError {
-    /// A file that waits for its upload is there and cannot be read now.
+    /// A file that waits for its upload exists and cannot be read now.
     static let unreadableStagedFile = SanguineError.store(
         .readFailed("a file to be uploaded is not readable")
     )

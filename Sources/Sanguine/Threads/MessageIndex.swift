@@ -31,8 +31,8 @@ actor MessageIndex {
         var isComplete: Bool { isUsed && !mustCompare && !isComparing && keys.isEmpty }
         var mustRun: Bool { isUsed && !hasEnded && (mustCompare || isComparing || !keys.isEmpty) }
 
-        /// Takes the changed records of one step, so that the texts of few are in memory.
-        mutating func takeSome() -> Set<RecordKey> {
+        /// Removes and returns the changed records of one step, so that few texts are in memory.
+        mutating func nextBatch() -> Set<RecordKey> {
             let some = Set(keys.prefix(MessageLimits.indexStep))
             keys.subtract(some)
             return some
@@ -134,7 +134,7 @@ actor MessageIndex {
                 waiting.isRunning = false
                 return nil
             }
-            let some = waiting.takeSome()
+            let some = waiting.nextBatch()
             if some.isEmpty, waiting.mustCompare {
                 (waiting.mustCompare, waiting.isComparing) = (false, true)
                 comparison = Comparison()
@@ -160,7 +160,7 @@ actor MessageIndex {
     /// Indexes the changed records as soon as a search needs them.
     private func indexChanges(_ records: UserRecords) throws {
         while true {
-            let keys = waiting.withLock { $0.takeSome() }
+            let keys = waiting.withLock { $0.nextBatch() }
             guard !keys.isEmpty else { return }
             try index(Array(keys), records, try openFile())
         }

@@ -179,7 +179,7 @@ extension PendingExchanges {
         return inquiry(of: keys, and: threads)
     }
 
-    /// Returns the records to read for these exchanges, whatever has changed.
+    /// Returns the records to read for these exchanges, changed or not.
     func inquiry(of keys: some Sequence<String>) -> Inquiry { inquiry(of: Set(keys), and: []) }
 
     private func inquiry(of keys: Set<String>, and threads: Set<RecordID>) -> Inquiry {

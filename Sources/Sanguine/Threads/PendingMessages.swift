@@ -120,7 +120,7 @@ final class PendingMessages: Sendable {
     ///   a network, take all the room.
     func began(_ exchange: PendingExchange) throws(SanguineError) {
         var hasRoom = true
-        change { guarded in
+        update { guarded in
             guarded.refusals[exchange.thread] = nil
             guard !guarded.deleted.contains(exchange.thread) else { return [] }
             guard let removed = guarded.exchanges.add(exchange) else {
@@ -134,7 +134,7 @@ final class PendingMessages: Sendable {
     }
 
     /// Records that a call that waited for a network is being sent.
-    func sends(_ key: String) { change(key) { $0.exchanges[key]?.isWaiting = false } }
+    func sends(_ key: String) { update(key) { $0.exchanges[key]?.isWaiting = false } }
 
     /// Records the answer to a call.
     ///
@@ -148,7 +148,7 @@ final class PendingMessages: Sendable {
             let result = try? WireCoding.decodeRecords(FunctionResult<JSONValue>.self, from: body)
         else { return }
         let (content, now) = (MessageContent(result.output), clock.now())
-        change(key) { guarded in
+        update(key) { guarded in
             guarded.exchanges[key]?.end(
                 .complete,
                 content,
@@ -180,7 +180,7 @@ final class PendingMessages: Sendable {
         _ failure: CallFailure
     ) {
         let now = clock.now()
-        change(key) { guarded in
+        update(key) { guarded in
             guard guarded.exchanges[key]?.hasEnded == false else { return }
             guarded.exchanges[key]?.end(
                 state,
@@ -198,7 +198,7 @@ final class PendingMessages: Sendable {
     func keep(_ text: String, of key: String) {
         guard !text.isEmpty else { return }
         let content = MessageContent(.string(text))
-        change(key) { guarded in
+        update(key) { guarded in
             guard let answer = guarded.exchanges[key]?.answer, answer.state == .cut,
                 answer.text.isEmpty
             else { return }
@@ -208,7 +208,7 @@ final class PendingMessages: Sendable {
 
     /// Removes the messages of a call that never took effect, and remembers the reason.
     func refused(_ key: String, _ error: SanguineError) {
-        change(key) { guarded in
+        update(key) { guarded in
             guard let exchange = guarded.exchanges[key] else { return }
             guarded.exchanges[key] = nil
             guarded.refuse(exchange.thread, error)
@@ -217,7 +217,7 @@ final class PendingMessages: Sendable {
 
     /// Remembers why a call in a thread was not begun.
     func refused(in thread: RecordID, _ error: SanguineError?) {
-        change { guarded in
+        update { guarded in
             guarded.refuse(thread, error)
             return [RecordKey(ChatMessage.collection.name, thread)]
         }
@@ -225,7 +225,7 @@ final class PendingMessages: Sendable {
 
     /// Removes the calls of a thread that was deleted, and shows no further ones.
     func delete(_ thread: RecordID) {
-        change { guarded in
+        update { guarded in
             if guarded.deleted.count >= MessageLimits.pending { guarded.deleted.removeFirst() }
             guarded.deleted.append(thread)
             let exchanges = guarded.exchanges.exchanges(in: thread)
@@ -235,7 +235,7 @@ final class PendingMessages: Sendable {
     }
 
     /// Removes the messages of a call that was withdrawn.
-    func remove(_ key: String) { change(key) { $0.exchanges[key] = nil } }
+    func remove(_ key: String) { update(key) { $0.exchanges[key] = nil } }
 
     // MARK: - Bases
 
@@ -291,7 +291,7 @@ final class PendingMessages: Sendable {
         }
     }
 
-    /// Returns the keys of all exchanges; `nil` if they need not be compared any more.
+    /// Returns the keys of all exchanges; `nil` if they no longer need to be compared.
     private func nextKeys() -> [String]? {
         guarded.withLock { guarded in
             guard guarded.mustReconcileAll else {
@@ -311,7 +311,7 @@ final class PendingMessages: Sendable {
         guard !inquiry.isEmpty else { return true }
         guard let facts = Self.facts(for: inquiry, in: records) else { return false }
         var answered: [String] = []
-        change { guarded in
+        update { guarded in
             let result = guarded.exchanges.reconcile(inquiry, with: facts)
             guarded.unwritten.formUnion(result.changed)
             answered = result.answered
@@ -359,7 +359,7 @@ final class PendingMessages: Sendable {
         guard !open.isEmpty else { return }
         let (pending, mark) = balance.settlement
         for key in open where !pending.contains(key) {
-            change(key) { guarded in
+            update(key) { guarded in
                 guard guarded.exchanges[key]?.head == nil else { return }
                 guarded.exchanges[key]?.head = mark.number
                 guarded.exchanges[key]?.epoch = mark.epoch
@@ -372,8 +372,8 @@ final class PendingMessages: Sendable {
     private func contains(_ key: String) -> Bool { guarded.withLock { $0.exchanges[key] != nil } }
 
     /// Changes an exchange, and notifies the readers of its messages.
-    private func change(_ key: String, _ body: (inout Guarded) -> Void) {
-        change { guarded in
+    private func update(_ key: String, _ body: (inout Guarded) -> Void) {
+        update { guarded in
             let before = guarded.exchanges[key]
             body(&guarded)
             let after = guarded.exchanges[key]
@@ -385,7 +385,7 @@ final class PendingMessages: Sendable {
     }
 
     /// Makes a change, and notifies the readers of the records that it returns.
-    private func change(_ body: (inout Guarded) -> Set<RecordKey>) {
+    private func update(_ body: (inout Guarded) -> Set<RecordKey>) {
         let (tell, keys) = guarded.withLock { guarded in
             (guarded.onChange, guarded.hasEnded ? [] : body(&guarded))
         }

@@ -284,7 +284,7 @@ public final class ThreadModel {
         set(\.hasEarlier, contents.hasEarlier)
         set(\.hasLater, contents.hasLater)
         set(\.error, contents.refusal ?? fault ?? readFailure)
-        if isOther { models?.changed(self) }
+        if isOther { models?.startGrace(of: self) }
     }
 
     // MARK: - Answers that are being made

@@ -53,7 +53,7 @@ extension TransportResponse {
     /// - Parameters:
     ///   - type: The declared type.
     ///   - decoder: Decodes the response.
-    /// - Returns: Whether nothing of the value is there; `false` if the response can be decoded.
+    /// - Returns: Whether the response contains no part of the value; `false` if it can be decoded.
     func hasNothing<Value: Decodable>(of type: Value.Type, with decoder: JSONDecoder) -> Bool {
         guard status == 200 else { return false }
         let fault: DecodingError

@@ -55,7 +55,7 @@ final class FeedCacheUpdater: Sendable {
 
     /// Marks the published lists and lookups of collections as stale, and those of the records
     /// that count them.
-    func changed(_ collections: Set<String>) {
+    func invalidateLists(of collections: Set<String>) {
         let counted = collections.flatMap { schema.collection($0)?.counts ?? [] }
         for name in collections.union(counted.map(\.collection)).sorted() where isPublished(name) {
             queries?.invalidate(.dependency(PublishedRecords.dependency(name)))
@@ -66,7 +66,7 @@ final class FeedCacheUpdater: Sendable {
     var publishedLists: PublishedLists {
         PublishedLists(
             shown: { [weak queries] in queries?.observedCollections ?? [] },
-            changed: { [weak self] in self?.changed($0) }
+            changed: { [weak self] in self?.invalidateLists(of: $0) }
         )
     }
 

@@ -47,7 +47,7 @@ final class MergedGuests: Sendable {
     /// Returns those of the guests that are parts of the user's account.
     ///
     /// - Returns: `nil` if the server has answered this already, or cannot be asked now.
-    func news(_ guests: Set<Identifier>, for user: UserScope) async -> Set<Identifier>? {
+    func newlyConfirmed(_ guests: Set<Identifier>, for user: UserScope) async -> Set<Identifier>? {
         guard configuration.server != nil, !guests.isEmpty,
             let account = user.authorizer.account, !user.authorizer.needsSignIn
         else { return nil }

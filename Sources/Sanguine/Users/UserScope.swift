@@ -83,7 +83,7 @@ final class UserScope: Sendable {
             observers: services.records,
             threads: threads,
             carry: feedUpdater.apply,
-            changedOnServer: feedUpdater.changed
+            changedOnServer: feedUpdater.invalidateLists(of:)
         )
         let server = configuration.server == nil ? nil : call
         recordMutations = RecordMutationDriver(records, server) { () throws(SanguineError) in
@@ -320,7 +320,7 @@ final class UserScope: Sendable {
     /// Prepares for another account, of which this guest becomes a part, or completes the change.
     ///
     /// Called before the session changes, so that a process that ends in between does not continue
-    /// with the guest's numbers, and again afterwards, because the feed may have moved meanwhile.
+    /// with the guest's numbers, and again afterwards, because the feed may have moved in between.
     ///
     /// - Throws: ``SanguineError/store(_:)`` if this cannot be stored.
     func leaveFeed(of former: Identifier) throws(SanguineError) {

@@ -507,7 +507,9 @@ package final class UserSwitcher: Sendable {
     private func takeOverNow(for user: UserScope) async {
         let account = user.authorizer.account
         let guests = retainedOutboxes.accounts(besides: user)
-        guard let confirmed = await mergedGuests.news(guests, for: user), !confirmed.isEmpty else {
+        guard let confirmed = await mergedGuests.newlyConfirmed(guests, for: user),
+            !confirmed.isEmpty
+        else {
             return
         }
         let isDone = changing.withLock { _ in

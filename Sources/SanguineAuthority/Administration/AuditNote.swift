@@ -12,7 +12,7 @@ package struct AuditNote: Hashable, Sendable {
     package var account: Identifier?
     /// The reason that the administrator gave.
     package var reason: String
-    /// What is done, such as the amount; `nil` for nothing that the act does not say.
+    /// The details, such as the amount; `nil` if the action has none.
     package var detail: String?
 
     /// Creates a note.

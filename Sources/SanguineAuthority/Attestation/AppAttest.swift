@@ -206,8 +206,8 @@ struct AssertionObject: Hashable, Sendable {
 
 /// The part of authenticator data that App Attest uses (W3C, Web Authentication, section 6.1).
 ///
-/// Assertions of newer systems have extensions after the counter, whatever the flags say. The
-/// signature covers them, and they are ignored.
+/// Assertions of newer systems have extensions after the counter, even if no flag announces them.
+/// The signature covers them, and they are ignored.
 struct AuthenticatorData: Hashable, Sendable {
     /// The SHA-256 of the app's id.
     let app: [UInt8]

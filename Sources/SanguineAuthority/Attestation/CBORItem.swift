@@ -46,7 +46,7 @@ enum CBORItem: Hashable, Sendable {
                 let head = rest.popFirst(), let length = length(head & 0x1F)
             else { return nil }
             switch head >> 5 {
-            case 2: return take(length).map(CBORItem.bytes)
+            case 2: return read(length).map(CBORItem.bytes)
             case 3: return text(length)
             case 4: return array(length, depth: depth)
             case 5: return map(length, depth: depth)
@@ -65,19 +65,19 @@ enum CBORItem: Hashable, Sendable {
             case 26: size = 4
             default: return nil
             }
-            guard let bytes = take(size) else { return nil }
+            guard let bytes = read(size) else { return nil }
             let length = bytes.reduce(0) { $0 << 8 | Int($1) }
             return length <= rest.count ? length : nil
         }
 
-        private mutating func take(_ count: Int) -> ArraySlice<UInt8>? {
+        private mutating func read(_ count: Int) -> ArraySlice<UInt8>? {
             guard count <= rest.count else { return nil }
             defer { rest = rest.dropFirst(count) }
             return rest.prefix(count)
         }
 
         private mutating func text(_ count: Int) -> CBORItem? {
-            guard let bytes = take(count) else { return nil }
+            guard let bytes = read(count) else { return nil }
             return String(validating: bytes, as: UTF8.self).map(CBORItem.text)
         }
 

@@ -208,12 +208,12 @@ struct CallDispatch: Sendable {
     ) async throws(Problem) -> CallReply {
         let prepared = question.prepared
         let unavailable = prepared.unavailable ?? prepared.unavailableFor(identity.account)
-        var places = acquirePermits(unavailable, prepared)
-        let repetition = count(prepared, &places)
+        var permits = acquirePermits(unavailable, prepared)
+        let repetition = count(prepared, &permits)
         // A call that already has its turn is accepted as sent, which saves a commit.
-        let hasTurn = places.unavailable == nil && sharedRun.turn.tryTake(caller)
+        let hasTurn = permits.unavailable == nil && sharedRun.turn.tryTake(caller)
         var terms = terms(prepared, of: sharedRun, mayWait: !hasTurn)
-        terms.unavailable = places.unavailable
+        terms.unavailable = permits.unavailable
         let expiresAt = services.uptime() + terms.life
         var isAccepted = false
         defer {
@@ -237,7 +237,7 @@ struct CallDispatch: Sendable {
             expiresAt: expiresAt
         )
         let origin = CallReply.Origin.run(isKept: question.key != nil)
-        let answer = begin(running, places, origin)
+        let answer = begin(running, permits, origin)
         sharedRun.election.resolve(true)
         let run = RunExecution(
             services: services,
@@ -255,14 +255,14 @@ struct CallDispatch: Sendable {
         // Intentionally unstructured: the charge must not be cancelled with the request.
         Task(executorPreference: run.executor) {
             await run.perform()
-            places.call?.release()
-            places.files?.release()
+            permits.call?.release()
+            permits.files?.release()
         }
         return try await answer()
     }
 
-    private func count(_ prepared: PreparedCall, _ places: inout Permits) -> RepeatGuard.Receipt? {
-        guard places.unavailable == nil else { return nil }
+    private func count(_ prepared: PreparedCall, _ permits: inout Permits) -> RepeatGuard.Receipt? {
+        guard permits.unavailable == nil else { return nil }
         do throws(Problem) {
             if let limit = abandonedCalls(prepared) {
                 let now = services.uptime()
@@ -270,7 +270,7 @@ struct CallDispatch: Sendable {
             }
             return try runner.countRepeat(function.name, rules, identity.account, prepared)
         } catch {
-            places.unavailable = error
+            permits.unavailable = error
             return nil
         }
     }
@@ -298,14 +298,14 @@ struct CallDispatch: Sendable {
     ) async throws(Problem) -> CallReply {
         let isFirstPaying = rules.payer == .first
         let cached = rules.price.cached ?? 0
-        let places = acquirePermits(nil)
+        let permits = acquirePermits(nil)
         var terms = terms(
             hold: isFirstPaying ? cached : prepared.hold,
             operation: Identifier(at: authority.clock.now())
         )
         terms.quota = isFirstPaying ? nil : rules.price.quota
         terms.life = life(prepared, mayWait: true, isStreamed: sharedRun.isStreamed)
-        terms.unavailable = places.unavailable
+        terms.unavailable = permits.unavailable
         if sharedRun.isStreamed { terms.run = sharedRun.id }
         let expiresAt = services.uptime() + terms.life
         var isAccepted = false
@@ -323,12 +323,12 @@ struct CallDispatch: Sendable {
             prepared,
             expiresAt: expiresAt
         )
-        let answer = begin(running, places, .shared)
+        let answer = begin(running, permits, .shared)
         Task(executorPreference: services.executor()) {
             let end = await sharedRun.ending.wait()
             let records = await running.records(of: prepared, after: end)
             services.end(running, with: await services.settle(running, end, recording: records))
-            places.call?.release()
+            permits.call?.release()
         }
         return try await answer()
     }
@@ -383,20 +383,20 @@ struct CallDispatch: Sendable {
     ///
     /// A call without permits is refused only if its key is not known.
     private func acquirePermits(_ unavailable: Problem?, _ call: PreparedCall? = nil) -> Permits {
-        var places = Permits(unavailable: unavailable)
-        places.call = runner.acquirePermit(identity.account, address)
-        if places.call == nil { places.unavailable = places.unavailable ?? .noSlot }
+        var permits = Permits(unavailable: unavailable)
+        permits.call = runner.acquirePermit(identity.account, address)
+        if permits.call == nil { permits.unavailable = permits.unavailable ?? .noSlot }
         if let call {
-            places.files = runner.fileRoom(call, identity.account, address)
-            if places.files == nil { places.unavailable = places.unavailable ?? .noSlot }
+            permits.files = runner.fileRoom(call, identity.account, address)
+            if permits.files == nil { permits.unavailable = permits.unavailable ?? .noSlot }
         }
-        guard reader.wantsParts else { return places }
+        guard reader.wantsParts else { return permits }
         do throws(Problem) {
-            places.reader = try runner.readerPlace(identity.account, address)
+            permits.reader = try runner.readerPermit(identity.account, address)
         } catch {
-            places.unavailable = places.unavailable ?? error
+            permits.unavailable = permits.unavailable ?? error
         }
-        return places
+        return permits
     }
 
     /// Accepts the call, or finds the answer that it already has.
@@ -482,14 +482,14 @@ struct CallDispatch: Sendable {
     /// - Returns: A closure that waits for the answer.
     private func begin(
         _ call: RunningCall,
-        _ places: Permits,
+        _ permits: Permits,
         _ origin: CallReply.Origin
     ) -> () async throws(Problem) -> CallReply {
         services.calls.add(call)
         services.reports.answered(function.name, origin)
         let ifNotKept = origin == .run(isKept: true) ? .missed : origin
-        if let place = places.reader {
-            let events = runner.follow(call, after: nil, place)
+        if let permit = permits.reader {
+            let events = runner.follow(call, after: nil, permit)
             return { .events(events, ifNotKept) }
         }
         return { () async throws(Problem) in

@@ -47,7 +47,7 @@ package final class CallEventStream: Sendable {
 
     private let source: Source
     private let authority: Authority
-    private let place: SharedPool.Permit?
+    private let permit: SharedPool.Permit?
     private let delay: any Clock<Duration>
     private let ping: RepeatingTimer?
     private let number: UInt64
@@ -58,14 +58,14 @@ package final class CallEventStream: Sendable {
         _ call: RunningCall,
         after index: Int64?,
         _ authority: Authority,
-        _ place: SharedPool.Permit,
+        _ permit: SharedPool.Permit,
         pingInterval: Duration,
         deadlines: Deadlines,
         delay: any Clock<Duration>
     ) {
         source = .live(call)
         self.authority = authority
-        self.place = place
+        self.permit = permit
         self.delay = delay
         state = Mutex(State(index: (index ?? -1) + 1))
         call.readerJoined()
@@ -86,7 +86,7 @@ package final class CallEventStream: Sendable {
         source = .stored(run: run, answer)
         self.authority = authority
         self.delay = delay
-        place = nil
+        permit = nil
         ping = nil
         number = 0
         state = Mutex(State(index: (index ?? -1) + 1))
@@ -116,7 +116,7 @@ package final class CallEventStream: Sendable {
         }
         guard isFirst else { return }
         ping?.cancel()
-        place?.release()
+        permit?.release()
         guard case .live(let call) = source else { return }
         call.sharedRun.log.wakeWithoutParts(number)
         call.sharedRun.readerLeft()
@@ -134,7 +134,7 @@ package final class CallEventStream: Sendable {
         let index = state.withLock { $0.index }
         switch await call.sharedRun.log.next(at: index, for: number) {
         case .parts(let texts):
-            if let event = give(call.visibleParts(texts, at: index)) { return event }
+            if let event = event(with: call.visibleParts(texts, at: index)) { return event }
             return await afterEnd(of: call)
         case .idle:
             let isClosed = state.withLock { $0.isClosed }
@@ -143,7 +143,7 @@ package final class CallEventStream: Sendable {
             guard case .parts(let texts) = await stored(call.sharedRun.id) else {
                 return await rest()
             }
-            if let event = give(call.visibleParts(texts, at: index)) { return event }
+            if let event = event(with: call.visibleParts(texts, at: index)) { return event }
             return await afterEnd(of: call)
         case .ended:
             return await afterEnd(of: call)
@@ -160,7 +160,7 @@ package final class CallEventStream: Sendable {
     private func next(of answer: StoredAnswer, _ run: Identifier?) async -> CallEvent? {
         guard let run else { return await piece(of: answer) }
         switch await stored(run, through: answer.parts) {
-        case .parts(let texts): return give(texts)
+        case .parts(let texts): return event(with: texts)
         case .none(let count): return end(.success(answer), at: answer.parts ?? count)
         case .failed: return await rest()
         }
@@ -180,7 +180,7 @@ package final class CallEventStream: Sendable {
             state.piece = piece
             return (Array(piece.dropFirst(Int(state.index))), Int64(piece.count))
         }
-        return give(rest) ?? end(.success(answer), at: count)
+        return event(with: rest) ?? end(.success(answer), at: count)
     }
 
     /// Delivers the end.
@@ -221,7 +221,7 @@ package final class CallEventStream: Sendable {
         return .idle
     }
 
-    private func give(_ texts: [String]) -> CallEvent? {
+    private func event(with texts: [String]) -> CallEvent? {
         guard !texts.isEmpty else { return nil }
         return state.withLock { state in
             defer { state.index += Int64(texts.count) }

@@ -106,8 +106,8 @@ struct CallQueueState: Sendable {
     ///
     /// - Returns: Whether the call was waiting.
     mutating func giveUp(_ ticket: Ticket) -> Bool {
-        guard let place = runs[ticket.run]?.firstIndex(of: ticket) else { return false }
-        runs[ticket.run]?.remove(at: place)
+        guard let index = runs[ticket.run]?.firstIndex(of: ticket) else { return false }
+        runs[ticket.run]?.remove(at: index)
         if runs[ticket.run]?.isEmpty == true { runs[ticket.run] = nil }
         removeFromLines([ticket])
         checkInvariants()

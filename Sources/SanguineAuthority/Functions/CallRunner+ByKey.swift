@@ -13,8 +13,8 @@ extension CallRunner {
     ) async throws(Problem) -> CallReply {
         if let call = services.calls.call(position) {
             guard reader.wantsParts else { throw .stillRunning }
-            let place = try readerPlace(position.account, address)
-            return .events(follow(call, after: reader.after, place), .shared)
+            let permit = try readerPermit(position.account, address)
+            return .events(follow(call, after: reader.after, permit), .shared)
         }
         let isUnsettled = services.unsettled.contains(position)
         let found: OperationRow?

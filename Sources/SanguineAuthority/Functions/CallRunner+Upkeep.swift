@@ -73,7 +73,7 @@ extension CallRunner {
 
     /// Ends the free calls for whose end there was no room, as those of a crashed process.
     private func endLeftCalls() async throws(Problem) -> Int {
-        guard let left = services.unsettled.takeLeft(at: services.uptime()) else { return 0 }
+        guard let left = services.unsettled.removeLeft(at: services.uptime()) else { return 0 }
         let again: @Sendable () -> Void = { [services] in
             services.unsettled.leave(acceptedUntil: left.acceptedUntil, at: services.uptime())
         }

@@ -282,8 +282,8 @@ package final class CallRunner: Sendable {
             guard error.code == .operationInProgress else { throw error }
             if let call = services.calls.call(position) {
                 guard reader.wantsParts else { throw error }
-                let place = try readerPlace(identity.account, address)
-                return .events(follow(call, after: reader.after, place), .shared)
+                let permit = try readerPermit(identity.account, address)
+                return .events(follow(call, after: reader.after, permit), .shared)
             }
             // The call may have ended since the lookup.
             if let row = try? await authority.operation(position),
@@ -400,8 +400,8 @@ extension CallRunner {
         _ account: Identifier
     ) {
         let limit = rules.onDisconnect == .drain ? rules.limits.drains : 0
-        if let place = drains.acquire(name, limit: limit, account: account) {
-            sharedRun.drain(place)
+        if let permit = drains.acquire(name, limit: limit, account: account) {
+            sharedRun.drain(permit)
         } else {
             sharedRun.cancel(.interrupted)
         }
@@ -410,7 +410,7 @@ extension CallRunner {
     /// Acquires a permit for a reader of a streamed answer.
     ///
     /// - Throws: `overloaded`.
-    func readerPlace(
+    func readerPermit(
         _ account: Identifier,
         _ address: String?
     ) throws(Problem) -> SharedPool.Permit {
@@ -429,13 +429,13 @@ extension CallRunner {
     func follow(
         _ call: RunningCall,
         after index: Int64?,
-        _ place: SharedPool.Permit
+        _ permit: SharedPool.Permit
     ) -> CallEventStream {
         CallEventStream(
             call,
             after: index,
             authority,
-            place,
+            permit,
             pingInterval: limits.pingInterval,
             deadlines: services.deadlines,
             delay: services.delay

@@ -31,13 +31,13 @@ final class ResultMemoryCache: Sendable {
     /// Returns the answer, if it is in memory and has not expired.
     func find(_ key: [UInt8], at now: Timestamp) -> ResultRow? {
         state.withLock { state in
-            guard let place = state.index[key] else { return nil }
-            guard now < state.slots[place].row.expiresAt else {
-                state.remove(at: place)
+            guard let slot = state.index[key] else { return nil }
+            guard now < state.slots[slot].row.expiresAt else {
+                state.remove(at: slot)
                 return nil
             }
-            state.slots[place].wasUsed = true
-            return state.slots[place].row
+            state.slots[slot].wasUsed = true
+            return state.slots[slot].row
         }
     }
 
@@ -46,7 +46,7 @@ final class ResultMemoryCache: Sendable {
         let size = row.output.count + Self.overhead
         guard size <= limit / 2 else { return }
         state.withLock { state in
-            if let place = state.index[row.key] { state.remove(at: place) }
+            if let slot = state.index[row.key] { state.remove(at: slot) }
             while state.bytes + size > limit { state.evict() }
             state.index[row.key] = state.slots.count
             state.slots.append(Slot(row: row))
@@ -59,15 +59,15 @@ final class ResultMemoryCache: Sendable {
 }
 
 extension ResultMemoryCache.State {
-    fileprivate mutating func remove(at place: Int) {
-        let gone = slots[place].row
+    fileprivate mutating func remove(at slot: Int) {
+        let gone = slots[slot].row
         bytes -= gone.output.count + ResultMemoryCache.overhead
         index[gone.key] = nil
         // The last slot moves to its position.
         let last = slots.removeLast()
-        if place < slots.count {
-            slots[place] = last
-            index[last.row.key] = place
+        if slot < slots.count {
+            slots[slot] = last
+            index[last.row.key] = slot
         }
     }
 

@@ -60,7 +60,7 @@ final class RunningCalls: Sendable {
 
     /// Returns the call with the key, if it is running here.
     func call(_ position: OperationPosition) -> RunningCall? {
-        state.withLock { $0.calls[$0.place(position)] }
+        state.withLock { $0.calls[$0.aliased(position)] }
     }
 
     /// Returns the keys of the account's calls that run here.
@@ -70,7 +70,7 @@ final class RunningCalls: Sendable {
 
     func add(_ call: RunningCall) {
         let isStopped = state.withLock { state in
-            state.calls[state.place(call.call.position)] = call
+            state.calls[state.aliased(call.call.position)] = call
             return state.isStopped
         }
         if isStopped { call.ending.resolve(.failure(.stopping)) }
@@ -82,7 +82,7 @@ final class RunningCalls: Sendable {
     func remove(_ call: RunningCall, isUnsettled: Bool = false) {
         let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>] in
             // The key may have been deleted and used again before this.
-            let position = state.place(call.call.position)
+            let position = state.aliased(call.call.position)
             if state.calls[position] === call {
                 state.calls[position] = nil
                 if !isUnsettled { state.release(call.call.position, of: call.call.operation) }
@@ -129,7 +129,7 @@ final class RunningCalls: Sendable {
     ///
     /// - Throws: `idempotency_mismatch`, `operation_in_progress`.
     func check(_ position: OperationPosition, _ fingerprint: Fingerprint) throws(Problem) {
-        let reserved = state.withLock { $0.reserved[$0.place(position)]?.fingerprint }
+        let reserved = state.withLock { $0.reserved[$0.aliased(position)]?.fingerprint }
         try Self.check(reserved, fingerprint)
     }
 
@@ -142,7 +142,7 @@ final class RunningCalls: Sendable {
         for operation: Identifier
     ) throws(Problem) {
         let taken = state.withLock { state in
-            let position = state.place(position)
+            let position = state.aliased(position)
             let taken =
                 state.reserved[position]?.fingerprint ?? state.accepting[position]?.fingerprint
             if taken == nil {
@@ -157,7 +157,7 @@ final class RunningCalls: Sendable {
     /// Reserves the key of a call whose end waits for the storage, unless the key is taken.
     func keep(_ call: AcceptedCall, _ fingerprint: Fingerprint) {
         state.withLock { state in
-            let position = state.place(call.position)
+            let position = state.aliased(call.position)
             guard state.reserved[position] == nil else { return }
             state.reserved[position] = Reservation(
                 fingerprint: fingerprint,
@@ -181,7 +181,7 @@ final class RunningCalls: Sendable {
         _ fingerprint: Fingerprint
     ) throws(Problem) {
         let reserved = state.withLock { state in
-            let position = state.place(position)
+            let position = state.aliased(position)
             let reserved = state.reserved[position]?.fingerprint
             if reserved == nil {
                 let new = Acceptances(fingerprint: fingerprint)
@@ -195,7 +195,7 @@ final class RunningCalls: Sendable {
     /// Ends an acceptance, which the storage has stored or refused.
     func endAcceptance(_ position: OperationPosition) {
         state.withLock { state in
-            let position = state.place(position)
+            let position = state.aliased(position)
             state.accepting[position]?.count -= 1
             if state.accepting[position]?.count == 0 { state.accepting[position] = nil }
         }
@@ -213,13 +213,13 @@ final class RunningCalls: Sendable {
 
     /// Counts a request for a call.
     func beginRequest(_ position: OperationPosition) {
-        state.withLock { $0.requestCounts[$0.place(position), default: 0] += 1 }
+        state.withLock { $0.requestCounts[$0.aliased(position), default: 0] += 1 }
     }
 
     /// Removes a request that was answered.
     func endRequest(_ position: OperationPosition) {
         state.withLock { state in
-            let position = state.place(position)
+            let position = state.aliased(position)
             let others = (state.requestCounts[position] ?? 1) - 1
             state.requestCounts[position] = others > 0 ? others : nil
         }
@@ -232,7 +232,7 @@ final class RunningCalls: Sendable {
         guard let key = hold.operation else { return false }
         let position = OperationPosition(account: hold.account, key: key)
         return state.withLock { state in
-            let position = state.place(position)
+            let position = state.aliased(position)
             if let call = state.calls[position], call.call.hold == hold.id {
                 return now < call.expiresAt
             }
@@ -243,7 +243,7 @@ final class RunningCalls: Sendable {
     /// Returns whether the call is not running here, and only one request concerns it.
     func isAlone(_ position: OperationPosition) -> Bool {
         state.withLock { state in
-            let position = state.place(position)
+            let position = state.aliased(position)
             return state.calls[position] == nil && state.requestCounts[position] == 1
         }
     }
@@ -260,7 +260,7 @@ final class RunningCalls: Sendable {
 
 extension RunningCalls.State {
     /// Returns the position of a key, which is that of the account for a merged guest.
-    fileprivate func place(_ position: OperationPosition) -> OperationPosition {
+    fileprivate func aliased(_ position: OperationPosition) -> OperationPosition {
         guard !aliases.isEmpty, let account = aliases[position.account] else { return position }
         return OperationPosition(account: account, key: position.key)
     }
@@ -291,7 +291,7 @@ extension RunningCalls.State {
     }
 
     fileprivate mutating func release(_ position: OperationPosition, of operation: Identifier) {
-        let position = place(position)
+        let position = aliased(position)
         if reserved[position]?.operation == operation { reserved[position] = nil }
     }
 }

@@ -190,8 +190,8 @@ final class SharedRun: Sendable {
     /// Records that an accepted call of the account no longer wants the run.
     func acceptedLeft(_ account: Identifier) {
         state.withLock { state in
-            guard let place = state.accounts.firstIndex(of: account) else { return }
-            state.accounts.remove(at: place)
+            guard let index = state.accounts.firstIndex(of: account) else { return }
+            state.accounts.remove(at: index)
         }
     }
 
@@ -227,13 +227,13 @@ final class SharedRun: Sendable {
     }
 
     /// Continues the run without readers, with a permit for such runs.
-    func drain(_ place: DrainPool.Permit) {
+    func drain(_ permit: DrainPool.Permit) {
         let isKept = state.withLock { state in
             guard state.readers == 0, state.drain == nil, !state.hasEnded else { return false }
-            state.drain = place
+            state.drain = permit
             return true
         }
-        if !isKept { place.release() }
+        if !isKept { permit.release() }
     }
 
     /// Ends the run for all of its calls.

@@ -93,10 +93,10 @@ final class UnsettledCalls: Sendable {
         }
     }
 
-    /// Returns the free calls to look for, once.
+    /// Removes and returns the free calls to look for, if it is time.
     ///
     /// If some of them cannot be ended, the caller passes them to ``leave(acceptedUntil:at:)``.
-    func takeLeft(at now: Duration) -> LeftCalls? {
+    func removeLeft(at now: Duration) -> LeftCalls? {
         state.withLock { state in
             guard let left = state.left, left.due <= now else { return nil }
             state.left = nil

@@ -3,8 +3,8 @@ import Synchronization
 
 /// Limits how often an address tries codes.
 ///
-/// There is no limit for all addresses together: strangers could use it up, and lock out everyone.
-/// Codes are long enough that the attempts of all addresses together do not matter.
+/// There is no common limit for all addresses, because an attacker could exhaust it and lock all
+/// users out. Codes are too long to be guessed from many addresses.
 ///
 /// Invariants: `counts` has only addresses of the current minute, at most ``addresses`` of them and
 /// ``groups`` more.

@@ -154,7 +154,7 @@ extension IdentityCommands {
             if let email, login.isEmail || row.profile.email == nil { row.profile.email = email }
             let session = newSession(for: row, device: caller?.device)
             var changes = store(&row, &feed, loaded, quotas: false)
-            if keepsDevice, let device { changes.append(.put(.device(device.given(row)))) }
+            if keepsDevice, let device { changes.append(.put(.device(device.withAccess(to: row)))) }
             return Decision(
                 Registration(account: row, session: session, head: feed.head),
                 changes: [.put(bound)] + changes + [.put(.session(session))]

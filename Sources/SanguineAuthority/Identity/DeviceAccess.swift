@@ -8,7 +8,7 @@ import SanguineModel
 /// the answer to a request of the device may have been lost:
 ///
 /// 1. It always opens the guest of the device, also after its sessions have ended.
-/// 2. It opens a registered account if the device was given access in the account's present era.
+/// 2. It opens a registered account if the device was given access in the account's current era.
 ///    A registration, a new password or address, and a sign-out everywhere begin an era, to which
 ///    only the device that sends the request belongs. So does a merge for the devices of the guest.
 /// 3. The end of a session of a registered account, by a sign-out or from another device, ends the
@@ -37,8 +37,8 @@ extension DeviceRow {
         }
     }
 
-    /// Returns the device with access to the account in its present era.
-    func given(_ account: AccountRow) -> DeviceRow {
+    /// Returns the device with access to the account in its current era.
+    func withAccess(to account: AccountRow) -> DeviceRow {
         var row = self
         row.account = account.id
         row.era = account.era

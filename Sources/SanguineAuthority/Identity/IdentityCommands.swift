@@ -82,7 +82,7 @@ struct IdentityCommands: Sendable {
                         return Decision(
                             .known(found.id),
                             changes: [
-                                .put(.device(row(of: device, found.id).given(found))),
+                                .put(.device(row(of: device, found.id).withAccess(to: found))),
                                 .put(AppTransactionGuest(id: app.id, account: found.id)),
                             ] + (try device.proof?.apply(to: device.id, of: found.id, loaded) ?? [])
                         )

@@ -49,7 +49,7 @@ struct LoginCommands: Sendable {
                 session.era = row.era
                 changes.append(.put(.session(session)))
             }
-            if hasAccess, let device { changes.append(.put(.device(device.given(row)))) }
+            if hasAccess, let device { changes.append(.put(.device(device.withAccess(to: row)))) }
             return Decision(feed.head, changes: changes)
         }
     }

@@ -102,7 +102,9 @@ extension IdentityCommands {
             if isKept, let kept, var session = loaded.session(kept.id) {
                 session.era = row.era
                 changes.append(.put(.session(session)))
-                if hasAccess, let device { changes.append(.put(.device(device.given(row)))) }
+                if hasAccess, let device {
+                    changes.append(.put(.device(device.withAccess(to: row))))
+                }
             }
             return Decision((), changes: changes)
         }

@@ -53,11 +53,9 @@ public struct ExpiringGrants: Hashable, Sendable {
         for item in other.items { add(item.amount, at: item.at) }
     }
 
-    /// Removes an amount, the soonest to expire first, and returns the removed part.
-    ///
-    /// The part is smaller than the amount if less than it expires.
+    /// Removes up to an amount of expiring tokens, the soonest to expire first, and returns them.
     @discardableResult
-    mutating func take(_ amount: Int64) -> ExpiringGrants {
+    mutating func spend(_ amount: Int64) -> ExpiringGrants {
         var taken = ExpiringGrants()
         var left = amount
         while left > 0, let first = items.first {

@@ -93,7 +93,7 @@ struct LedgerDraft {
     /// Holds the amount of the hold, which receives the grants that it takes.
     mutating func hold(_ hold: inout HoldRow) throws(Problem) {
         hold.spentOn = try require(hold.amount)
-        hold.grants = balance.grants.take(hold.amount)
+        hold.grants = balance.grants.spend(hold.amount)
         move(hold.amount, .hold, hold.reason)
     }
 
@@ -171,7 +171,7 @@ struct LedgerDraft {
     ) {
         // While there is a debt, nothing else expires.
         balance.grants.add(expiring)
-        balance.grants.take(min(debt, amount))
+        balance.grants.spend(min(debt, amount))
         checkInvariants()
     }
 
@@ -246,7 +246,7 @@ struct LedgerDraft {
         )
         // A hold has taken its grants, and expired ones are removed already.
         if transfer.availableChange < 0, kind != .hold, kind != .expireGrant {
-            balance.grants.take(amount)
+            balance.grants.spend(amount)
         }
         balance.available += transfer.availableChange
         balance.held += transfer.heldChange

@@ -99,8 +99,8 @@ struct SpendingRules: Sendable {
 extension Spending {
     /// Adds the amount of the same day, or replaces the period by a later one.
     ///
-    /// The settlement of an open hold lowers the amount by what is not charged. If only the larger
-    /// amount counted, a hold of one side would return what the other side has spent.
+    /// The settlement of an open hold lowers the amount by the part that is not charged. If only
+    /// the larger amount counted, a hold of one side would return what the other side has spent.
     mutating func merge(_ other: Spending) {
         guard let theirs = other.period else { return }
         guard var period, period.day >= theirs.day else {

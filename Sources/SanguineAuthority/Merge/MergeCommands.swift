@@ -97,7 +97,7 @@ struct MergeCommands: Sendable {
             let surplus = IdentityCommands.ended(loaded.surplusSessions, at: now)
             var access: [Change] = []
             if let row = device.flatMap(loaded.device), row.account == guest.account {
-                access = [.put(.device(row.given(to)))]
+                access = [.put(.device(row.withAccess(to: to)))]
             }
             return Decision(
                 Outcome(

@@ -15,7 +15,7 @@ struct CompletedMerge: StoredDocument, Hashable {
     var opened: Identifier
     /// The result.
     var merged: MergedGuest
-    /// The number in the account's feed that includes everything of the guest.
+    /// The number in the account's feed from which it contains all of the guest's data.
     var head: Int64
     /// The time of the merge.
     var at: Timestamp

@@ -14,7 +14,7 @@ struct MergePlan {
     /// The head of the account's feed afterwards.
     private(set) var head: Int64
     /// Whether the account receives the guest's plan.
-    private var takesPlan = false
+    private var upgradesPlan = false
     /// The guest's sessions, which end.
     private(set) var ended: [Identifier] = []
     private(set) var preview: MergePreview
@@ -67,7 +67,7 @@ struct MergePlan {
         let own = try reader.ownedRows(of: account.id)
         try check(theirs, own, settings, reader)
         try moveRecords(theirs, own, settings, loaded, reader)
-        takePlan(try PlanSources.passes(in: theirs.documents + own.documents))
+        upgradePlan(try PlanSources.passes(in: theirs.documents + own.documents))
         let holds = moveQuotas(theirs, own, quotas, loaded)
         try moveDocuments(theirs, own, reader)
         moveTokens()
@@ -163,7 +163,7 @@ struct MergePlan {
 
     /// Gives the account the guest's plan, or that of the passes of both, which add up, if it ends
     /// later than its own.
-    private mutating func takePlan(_ passes: [String: PlanPass]) {
+    private mutating func upgradePlan(_ passes: [String: PlanPass]) {
         let isPremium = guest.profile.plan == .premium
         let theirs = isPremium ? PlanTerm(endsAt: guest.planExpiresAt) : nil
         guard let term = PlanTerm.longer(theirs, PlanPass.term(of: passes)),
@@ -173,7 +173,7 @@ struct MergePlan {
             guard let own = account.planExpiresAt else { return }
             if let end = term.endsAt, end <= own { return }
         }
-        takesPlan = true
+        upgradesPlan = true
         account.profile.plan = .premium
         account.planExpiresAt = term.endsAt
         head += 1
@@ -208,7 +208,7 @@ struct MergePlan {
         // A change of the plan changes all of them.
         let isChanged = Set(merge.periods.map(\.name))
         for var row in rows.values.sorted(by: { $0.name < $1.name }) {
-            let isSeen = isChanged.contains(row.name) || takesPlan
+            let isSeen = isChanged.contains(row.name) || upgradesPlan
             let held = merge.held(in: row)
             if isSeen || row.held != held {
                 if isSeen { head += 1 }
@@ -248,7 +248,7 @@ struct MergePlan {
         _ own: OwnedRows,
         _ reader: any RecordReader
     ) throws {
-        // A thread that one side deleted goes on if the other side has it.
+        // A thread that one side has deleted continues if the other side still has it.
         for row in own.documents where row.kind == .deletedThread {
             let deleted = try DeletedThread(row)
             if try hasThread(deleted.thread, guest.id, reader) { changes.append(.delete(row.key)) }

@@ -107,7 +107,7 @@ struct RecordMerge {
         if new.name != row.name { changes.append(.delete(.record(row.name))) }
         new.value = try signed(try placed(row), in: collection)
         if let old {
-            // A thread that the account has deleted goes on with the guest's messages.
+            // A thread that the account has deleted continues with the guest's messages.
             let isRevived = !old.isLive && Self.ofThreads.contains(row.name.collection)
             let isKept = isRevived || guestWins(row, over: old, by: collection?.onMerge ?? .newer)
             conflicts.append(

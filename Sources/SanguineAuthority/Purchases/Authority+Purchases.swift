@@ -74,13 +74,13 @@ extension Authority {
         var refused: PurchaseCommands.Holder?
         return try await lookingAgain { () async throws(Problem) -> Answer? in
             var holder = PurchaseCommands.Holder(account: account, aliases: [])
-            let content: Result<PurchaseCommands.News, Problem>
+            let content: Result<PurchaseCommands.Statement, Problem>
             do throws(Problem) {
-                let news = PurchaseCommands.News(try submission.content.get())
-                holder = try await self.holder(of: news, sentBy: account, settings)
+                let statement = PurchaseCommands.Statement(try submission.content.get())
+                holder = try await self.holder(of: statement, sentBy: account, settings)
                 // Nothing has changed: the transaction belongs to another account.
                 guard holder != refused else { throw .purchaseTaken }
-                content = .success(news)
+                content = .success(statement)
             } catch {
                 content = .failure(error)
             }
@@ -125,26 +125,26 @@ extension Authority {
             outcome.result = .applied
             return outcome
         }
-        guard let news = PurchaseCommands.News(notification, transaction, renewal) else {
+        guard let statement = PurchaseCommands.Statement(notification, transaction, renewal) else {
             return outcome
         }
-        outcome.result = try await apply(news, notification.id, store.settings)
+        outcome.result = try await apply(statement, notification.id, store.settings)
         return outcome
     }
 
     private func apply(
-        _ news: PurchaseCommands.News,
+        _ statement: PurchaseCommands.Statement,
         _ id: String,
         _ settings: AppStoreSettings
     ) async throws(Problem) -> StoreNotificationOutcome.Result {
         // Another request may claim the transaction, or merge or delete its account, between the
         // look-up and the command.
         try await lookingAgain { () async throws(Problem) -> StoreNotificationOutcome.Result? in
-            let owner = try await owner(of: news)
-            let holder = try await holder(of: news, ownedBy: owner)
+            let owner = try await owner(of: statement)
+            let holder = try await holder(of: statement, ownedBy: owner)
             // Nothing is left to change in an account that was deleted.
             if owner != nil, holder == nil { return .acknowledged }
-            let command = purchases(settings).notify(id, news, holder)
+            let command = purchases(settings).notify(id, statement, holder)
             switch try await perform(command, evenIfDeleted: true) {
             case .done: return .applied
             case .repeated: return .repeated
@@ -176,19 +176,19 @@ extension Authority {
     ///
     /// - Throws: `purchase_taken` if the transaction names another account.
     private func holder(
-        of news: PurchaseCommands.News,
+        of statement: PurchaseCommands.Statement,
         sentBy account: Identifier,
         _ settings: AppStoreSettings
     ) async throws(Problem) -> PurchaseCommands.Holder {
         let sender = PurchaseCommands.Holder(account: account, aliases: [])
-        if let named = news.transaction.account, named != account,
+        if let named = statement.transaction.account, named != account,
             let other = try await holder(named), other.account != account
         {
             throw .purchaseTaken
         }
-        guard let owner = try await owner(of: news), owner != account else { return sender }
+        guard let owner = try await owner(of: statement), owner != account else { return sender }
         guard let holder = try await holder(owner) else {
-            guard case .premium? = settings.products[news.transaction.product] else {
+            guard case .premium? = settings.products[statement.transaction.product] else {
                 return sender
             }
             return PurchaseCommands.Holder(account: account, aliases: [owner])
@@ -196,19 +196,21 @@ extension Authority {
         return holder.account == account ? holder : sender
     }
 
-    /// Returns the account for the news of a notification; `nil` if it is not known yet.
+    /// Returns the account for a notification's statement; `nil` if it is not known yet.
     private func holder(
-        of news: PurchaseCommands.News,
+        of statement: PurchaseCommands.Statement,
         ownedBy owner: Identifier?
     ) async throws(Problem) -> PurchaseCommands.Holder? {
         if let owner { return try await holder(owner) }
-        guard let named = news.transaction.account else { return nil }
+        guard let named = statement.transaction.account else { return nil }
         return try await holder(named)
     }
 
-    private func owner(of news: PurchaseCommands.News) async throws(Problem) -> Identifier? {
-        let purchase = StorePurchase.id(news.transaction.id)
-        let subscription = StoreSubscription.id(news.transaction.originalID)
+    private func owner(
+        of statement: PurchaseCommands.Statement
+    ) async throws(Problem) -> Identifier? {
+        let purchase = StorePurchase.id(statement.transaction.id)
+        let subscription = StoreSubscription.id(statement.transaction.originalID)
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load([
                 StorePurchase.key(purchase), StoreSubscription.key(subscription),
@@ -272,8 +274,8 @@ extension Authority {
     }
 }
 
-extension PurchaseCommands.News {
-    /// The news of a notification; `nil` for a type without an effect.
+extension PurchaseCommands.Statement {
+    /// Creates the statement of a notification; returns `nil` for a type without an effect.
     init?(
         _ notification: AppStoreNotification,
         _ transaction: AppStoreTransaction,

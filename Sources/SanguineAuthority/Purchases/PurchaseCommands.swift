@@ -3,8 +3,8 @@ import SanguineModel
 /// The commands of purchases.
 ///
 /// All of them bring the stored state to what the App Store states about a transaction, and credit
-/// or take back the difference. So neither repeated nor reordered news changes the result: the news
-/// that was signed last decides.
+/// or take back the difference. Repeated and late statements do not change the result, because the
+/// one that was signed last decides.
 struct PurchaseCommands: Sendable {
     let settings: AppStoreSettings
     let identity: IdentityCommands
@@ -12,8 +12,8 @@ struct PurchaseCommands: Sendable {
 
     private var now: Timestamp { identity.now }
 
-    /// What the App Store states about a transaction.
-    struct News: Sendable {
+    /// A statement of the App Store about a transaction.
+    struct Statement: Sendable {
         /// The state of the grace period.
         enum Grace: Hashable, Sendable {
             case until(Timestamp)
@@ -25,9 +25,9 @@ struct PurchaseCommands: Sendable {
         var refundedPart: Int64
         /// Whether a plan that it pays for is void.
         var isVoid: Bool
-        /// The news about the grace period; `nil` for none.
+        /// The state of the grace period; `nil` if the statement does not contain it.
         var grace: Grace?
-        /// The time at which the App Store signed the news.
+        /// The time at which the App Store signed the statement.
         var knownAt: Timestamp
 
         init(_ transaction: AppStoreTransaction) {
@@ -54,11 +54,11 @@ struct PurchaseCommands: Sendable {
     ///   that the caller looks again.
     /// - Throws: in this order `not_found`, `idempotency_mismatch`, `idempotency_expired`,
     ///   the problem of the content.
-    func credit(_ holder: Holder, _ submission: Submission<News>) -> Command<Answer?> {
+    func credit(_ holder: Holder, _ submission: Submission<Statement>) -> Command<Answer?> {
         let account = holder.account
-        let news = try? submission.content.get()
+        let statement = try? submission.content.get()
         let operation = Key.operation(account, key: submission.key)
-        let keys = identity.profileKeys(account) + (news.map { Self.keys($0, account) } ?? [])
+        let keys = identity.profileKeys(account) + (statement.map { Self.keys($0, account) } ?? [])
         return Command(keys: keys + [operation]) { loaded throws(Problem) in
             guard loaded.account(account)?.state == .active, loaded.balance(account) != nil else {
                 throw .noAccount
@@ -67,15 +67,15 @@ struct PurchaseCommands: Sendable {
             if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
                 return Decision(Answer(answer, replayed: true))
             }
-            let news = try submission.content.get()
-            guard let effect = try apply(news, to: holder, loaded) else { return Decision(nil) }
+            let statement = try submission.content.get()
+            guard let effect = try apply(statement, to: holder, loaded) else { return Decision(nil) }
             let answer = encoder.answer(
                 200,
                 PurchaseAnswer(
                     balance: encoder.message(effect.balance),
                     plan: effect.account.profile(at: now).plan,
                     planExpiresAt: effect.account.planExpiresAt,
-                    transactionId: news.transaction.id,
+                    transactionId: statement.transaction.id,
                     credited: effect.credited
                 ),
                 head: effect.balance.head
@@ -104,44 +104,46 @@ struct PurchaseCommands: Sendable {
         case unknown
     }
 
-    /// Applies the news of a notification to the account, or stores it until the account is known.
-    func notify(_ id: String, _ news: News, _ holder: Holder?) -> Command<Handled> {
+    /// Applies a notification's statement to the account, or stores it until the account is known.
+    func notify(_ id: String, _ statement: Statement, _ holder: Holder?) -> Command<Handled> {
         var keys = [HandledNotification.key(HandledNotification.id(id))]
         if let account = holder?.account {
-            keys += identity.profileKeys(account) + Self.keys(news, account)
+            keys += identity.profileKeys(account) + Self.keys(statement, account)
         } else {
-            keys += Self.keys(news)
+            keys += Self.keys(statement)
         }
         return Command(keys: keys) { loaded throws(Problem) in
             if loaded.document(.purchase, HandledNotification.id(id)) != nil {
                 return Decision(.repeated)
             }
-            guard try product(of: news, loaded) != nil else { return Decision(.unknown) }
+            guard try product(of: statement, loaded) != nil else { return Decision(.unknown) }
             if let holder, loaded.account(holder.account)?.state != .active {
                 return Decision(.moved)
             }
             let handled = Change.put(HandledNotification(id: id, at: now))
             guard let holder else {
-                guard let changes = try store(news, loaded) else { return Decision(.moved) }
+                guard let changes = try store(statement, loaded) else { return Decision(.moved) }
                 return Decision(.done, changes: changes + [handled])
             }
-            guard let effect = try apply(news, to: holder, loaded) else { return Decision(.moved) }
+            guard let effect = try apply(statement, to: holder, loaded) else {
+                return Decision(.moved)
+            }
             return Decision(.done, changes: effect.changes + [handled])
         }
     }
 
-    private static func keys(_ news: News) -> [Key] {
+    private static func keys(_ statement: Statement) -> [Key] {
         [
-            StorePurchase.key(StorePurchase.id(news.transaction.id)),
-            StoreSubscription.key(StoreSubscription.id(news.transaction.originalID)),
+            StorePurchase.key(StorePurchase.id(statement.transaction.id)),
+            StoreSubscription.key(StoreSubscription.id(statement.transaction.originalID)),
         ]
     }
 
-    private static func keys(_ news: News, _ account: Identifier) -> [Key] {
-        keys(news) + [PlanSources.key(PlanSources.id(account))]
+    private static func keys(_ statement: Statement, _ account: Identifier) -> [Key] {
+        keys(statement) + [PlanSources.key(PlanSources.id(account))]
     }
 
-    /// The effect of news on an account.
+    /// The effect of a statement on an account.
     private struct Effect {
         var account: AccountRow
         var balance: BalanceRow
@@ -150,9 +152,9 @@ struct PurchaseCommands: Sendable {
         var credited: Int64
     }
 
-    /// Applies news to an account; `nil` if the transaction belongs to another one.
+    /// Applies a statement to an account; `nil` if the transaction belongs to another one.
     private func apply(
-        _ news: News,
+        _ statement: Statement,
         to holder: Holder,
         _ loaded: Loaded
     ) throws(Problem) -> Effect? {
@@ -160,27 +162,30 @@ struct PurchaseCommands: Sendable {
         guard let account = loaded.account(id), let balance = loaded.balance(id) else {
             throw .noAccount
         }
-        switch try product(of: news, loaded) {
+        switch try product(of: statement, loaded) {
         case .tokens(let tokens):
-            var purchase = try purchase(news, loaded)
+            var purchase = try purchase(statement, loaded)
             guard holder.owns(purchase.account) else { return nil }
-            return credit(tokens, news, &purchase, account, balance)
+            return credit(tokens, statement, &purchase, account, balance)
         case .premium(let days):
-            var subscription = try subscription(news, loaded)
+            var subscription = try subscription(statement, loaded)
             guard holder.owns(subscription.account) else { return nil }
             let before = subscription
             subscription.account = id
-            add(news, days: days, to: &subscription)
+            add(statement, days: days, to: &subscription)
             var sources =
                 try loaded.document(PlanSources.self, PlanSources.id(id))
                 ?? PlanSources(of: account)
             sources.set(subscription)
-            let (row, feed, changes) = identity.change(account, balance, to: &sources, loaded)
+            let (row, feed, changes) = identity.applyPlan(account, balance, to: &sources, loaded)
             return Effect(
                 account: row,
                 balance: feed,
                 changes: changes + [.put(subscription)]
-                    + PurchaseEvents(news, of: id, at: now).changes(from: before, to: subscription),
+                    + PurchaseEvents(statement, of: id, at: now).events(
+                        from: before,
+                        to: subscription
+                    ),
                 credited: 0
             )
         case nil:
@@ -197,19 +202,20 @@ struct PurchaseCommands: Sendable {
     /// still be refunded.
     ///
     /// - Returns: `nil` for an unknown product.
-    private func product(of news: News, _ loaded: Loaded) throws(Problem) -> StoreProduct? {
+    private func product(of statement: Statement, _ loaded: Loaded) throws(Problem) -> StoreProduct?
+    {
         let credited = try loaded.document(
             StorePurchase.self,
-            StorePurchase.id(news.transaction.id)
+            StorePurchase.id(statement.transaction.id)
         )
-        let declared = settings.products[news.transaction.product]
+        let declared = settings.products[statement.transaction.product]
         if credited?.account != nil {
             // The number of credited tokens is stored.
             if case .tokens? = declared { return declared }
             return .tokens(0)
         }
         if let declared { return declared }
-        let id = StoreSubscription.id(news.transaction.originalID)
+        let id = StoreSubscription.id(statement.transaction.originalID)
         let known = try loaded.document(StoreSubscription.self, id)
         return known == nil ? nil : .premium(days: nil)
     }
@@ -220,23 +226,23 @@ struct PurchaseCommands: Sendable {
     /// paid for, and the App Store would send a refused notification again for days.
     private func credit(
         _ tokens: Int64,
-        _ news: News,
+        _ statement: Statement,
         _ purchase: inout StorePurchase,
         _ account: AccountRow,
         _ balance: BalanceRow
     ) -> Effect {
         var draft = LedgerDraft(balance, now: now)
         let reason = "App Store \(purchase.transaction)"
-        let told = PurchaseEvents(news, of: account.id, at: now)
+        let source = PurchaseEvents(statement, of: account.id, at: now)
         var events: [Change] = []
         if purchase.account == nil {
-            purchase.credited = tokens * news.transaction.quantity
+            purchase.credited = tokens * statement.transaction.quantity
             draft.purchase(purchase.credited, reason: reason)
-            events.append(told.change(.purchase, tokens: purchase.credited))
+            events.append(source.event(.purchase, tokens: purchase.credited))
         }
         purchase.account = account.id
-        if news.knownAt >= purchase.knownAt {
-            (purchase.refundedPart, purchase.knownAt) = (news.refundedPart, news.knownAt)
+        if statement.knownAt >= purchase.knownAt {
+            (purchase.refundedPart, purchase.knownAt) = (statement.refundedPart, statement.knownAt)
         }
         // Rounded in the buyer's favor.
         let refunded = purchase.credited * purchase.refundedPart / AppStoreTransaction.wholePart
@@ -244,11 +250,11 @@ struct PurchaseCommands: Sendable {
         purchase.refunded = refunded
         if more > 0 {
             draft.refund(more, reason: reason)
-            events.append(told.change(.refund, tokens: more))
+            events.append(source.event(.refund, tokens: more))
         }
         if more < 0 {
             draft.purchase(-more, reason: "\(reason), refund reversed")
-            events.append(told.change(.refundReversed, tokens: -more))
+            events.append(source.event(.refundReversed, tokens: -more))
         }
         return Effect(
             account: account,
@@ -258,38 +264,42 @@ struct PurchaseCommands: Sendable {
         )
     }
 
-    /// Stores news about a transaction without a known account; `nil` if it has one by now.
-    private func store(_ news: News, _ loaded: Loaded) throws(Problem) -> [Change]? {
-        switch try product(of: news, loaded) {
+    /// Stores a statement about a transaction without a known account; `nil` if it has one by now.
+    private func store(_ statement: Statement, _ loaded: Loaded) throws(Problem) -> [Change]? {
+        switch try product(of: statement, loaded) {
         case .tokens:
-            var purchase = try purchase(news, loaded)
+            var purchase = try purchase(statement, loaded)
             guard purchase.account == nil else { return nil }
-            if news.knownAt >= purchase.knownAt {
-                (purchase.refundedPart, purchase.knownAt) = (news.refundedPart, news.knownAt)
+            if statement.knownAt >= purchase.knownAt {
+                (purchase.refundedPart, purchase.knownAt) = (
+                    statement.refundedPart, statement.knownAt
+                )
             }
             return [.put(purchase)]
         case .premium(let days):
-            var subscription = try subscription(news, loaded)
+            var subscription = try subscription(statement, loaded)
             guard subscription.account == nil else { return nil }
-            add(news, days: days, to: &subscription)
+            add(statement, days: days, to: &subscription)
             return [.put(subscription)]
         case nil: return []
         }
     }
 
-    private func add(_ news: News, days: Int?, to subscription: inout StoreSubscription) {
-        let transaction = news.transaction
-        let pass = pass(of: news, days: days, subscription.periods[transaction.id])
-        let isRefunded = news.refundedPart >= AppStoreTransaction.wholePart
+    private func add(_ statement: Statement, days: Int?, to subscription: inout StoreSubscription) {
+        let transaction = statement.transaction
+        let pass = pass(of: statement, days: days, subscription.periods[transaction.id])
+        let isRefunded = statement.refundedPart >= AppStoreTransaction.wholePart
         let period = StoreSubscription.Period(
             endsAt: transaction.expiresAt ?? pass?.ownEnd,
-            isVoid: pass == nil ? news.isVoid : isRefunded,
-            knownAt: news.knownAt,
+            isVoid: pass == nil ? statement.isVoid : isRefunded,
+            knownAt: statement.knownAt,
             pass: pass
         )
         subscription.add(period, of: transaction.id)
-        guard let grace = news.grace, news.knownAt >= subscription.graceKnownAt else { return }
-        subscription.graceKnownAt = news.knownAt
+        guard let grace = statement.grace, statement.knownAt >= subscription.graceKnownAt else {
+            return
+        }
+        subscription.graceKnownAt = statement.knownAt
         if case .until(let end) = grace {
             (subscription.graceEndsAt, subscription.graceOf) = (end, transaction.id)
         } else {
@@ -300,11 +310,11 @@ struct PurchaseCommands: Sendable {
     /// Returns the pass that a transaction pays for; `nil` for a subscription, and for a plan without
     /// an end.
     private func pass(
-        of news: News,
+        of statement: Statement,
         days: Int?,
         _ known: StoreSubscription.Period?
     ) -> PlanPass? {
-        let transaction = news.transaction
+        let transaction = statement.transaction
         guard transaction.expiresAt == nil else { return nil }
         let seconds: Int64? =
             if let known {
@@ -318,22 +328,22 @@ struct PurchaseCommands: Sendable {
             PlanPass(
                 boughtAt: transaction.purchasedAt,
                 seconds: max(0, $0),
-                refundedPart: news.refundedPart
+                refundedPart: statement.refundedPart
             )
         }
     }
 
-    private func purchase(_ news: News, _ loaded: Loaded) throws(Problem) -> StorePurchase {
-        let id = news.transaction.id
+    private func purchase(_ statement: Statement, _ loaded: Loaded) throws(Problem) -> StorePurchase {
+        let id = statement.transaction.id
         return try loaded.document(StorePurchase.self, StorePurchase.id(id))
             ?? StorePurchase(transaction: id, knownAt: Self.beginning)
     }
 
     private func subscription(
-        _ news: News,
+        _ statement: Statement,
         _ loaded: Loaded
     ) throws(Problem) -> StoreSubscription {
-        let id = news.transaction.originalID
+        let id = statement.transaction.originalID
         return try loaded.document(StoreSubscription.self, StoreSubscription.id(id))
             ?? StoreSubscription(
                 original: id,
@@ -349,7 +359,7 @@ extension IdentityCommands {
     /// Sets the plan that the sources give the account now.
     ///
     /// - Returns: The changed rows, and the changes with the sources.
-    func change(
+    func applyPlan(
         _ row: AccountRow,
         _ feed: BalanceRow,
         to sources: inout PlanSources,
@@ -394,7 +404,7 @@ extension IdentityCommands {
                 try loaded.document(PlanSources.self, PlanSources.id(account))
                 ?? PlanSources(of: row)
             sources.administrator = plan == .free ? nil : PlanTerm(endsAt: end)
-            let (changed, head, changes) = change(row, feed, to: &sources, loaded)
+            let (changed, head, changes) = applyPlan(row, feed, to: &sources, loaded)
             return Decision((changed.profile(at: now), head.head), changes: changes)
         }
     }

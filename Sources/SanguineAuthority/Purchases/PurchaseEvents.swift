@@ -1,40 +1,40 @@
 import SanguineModel
 
-/// The events for analytics that news about a transaction causes.
+/// The events for analytics that a statement about a transaction causes.
 struct PurchaseEvents: Sendable {
-    private let news: PurchaseCommands.News
+    private let statement: PurchaseCommands.Statement
     private let account: Identifier
     private let now: Timestamp
 
-    init(_ news: PurchaseCommands.News, of account: Identifier, at now: Timestamp) {
-        self.news = news
+    init(_ statement: PurchaseCommands.Statement, of account: Identifier, at now: Timestamp) {
+        self.statement = statement
         self.account = account
         self.now = now
     }
 
-    /// Returns the event of tokens.
-    func change(_ kind: AnalyticsEvent.Kind, tokens: Int64) -> Change {
-        change(kind, ["tokens": .integer(tokens)])
+    /// Returns the event of a purchase or refund of tokens.
+    func event(_ kind: AnalyticsEvent.Kind, tokens: Int64) -> Change {
+        event(kind, ["tokens": .integer(tokens)])
     }
 
     /// Returns the events of a subscription's transaction.
     ///
     /// A transaction that an upgrade replaced is no refund.
-    func changes(from before: StoreSubscription, to after: StoreSubscription) -> [Change] {
+    func events(from before: StoreSubscription, to after: StoreSubscription) -> [Change] {
         // Of the many transactions of a long subscription, old ones are not kept.
-        guard let period = after.periods[news.transaction.id] else { return [] }
+        guard let period = after.periods[statement.transaction.id] else { return [] }
         let plan: [String: JSONValue] = ["plan": .string(Account.Plan.premium.rawValue)]
-        let known = before.account == nil ? nil : before.periods[news.transaction.id]
+        let known = before.account == nil ? nil : before.periods[statement.transaction.id]
         var changes: [Change] = []
-        if known == nil { changes.append(change(.purchase, plan)) }
+        if known == nil { changes.append(event(.purchase, plan)) }
         let (earlier, refunded) = (known?.refundedPart ?? 0, period.refundedPart)
-        guard earlier != refunded, !news.transaction.isUpgraded else { return changes }
-        changes.append(change(earlier < refunded ? .refund : .refundReversed, plan))
+        guard earlier != refunded, !statement.transaction.isUpgraded else { return changes }
+        changes.append(event(earlier < refunded ? .refund : .refundReversed, plan))
         return changes
     }
 
-    private func change(_ kind: AnalyticsEvent.Kind, _ facts: [String: JSONValue]) -> Change {
-        let product = ["product": JSONValue.string(news.transaction.product)]
+    private func event(_ kind: AnalyticsEvent.Kind, _ facts: [String: JSONValue]) -> Change {
+        let product = ["product": JSONValue.string(statement.transaction.product)]
         let data = product.merging(facts) { $1 }
         return .event(AnalyticsEvent(kind, of: account, at: now, data: data))
     }

@@ -7,8 +7,8 @@ import SanguineModel
 ///
 /// Invariants:
 /// 1. The number of a collection, and the one that an account has written, never decrease.
-/// 2. At most twice ``accounts`` accounts are known by name; of the others, all are treated like
-///    the one of them that wrote last.
+/// 2. At most twice ``accounts`` accounts are known by name; each other account is treated as if
+///    it had made the last write of all the others.
 struct CollectionVersions: Sendable {
     /// The number of accounts of a generation: 5,000.
     static let accounts = 5_000
@@ -18,7 +18,7 @@ struct CollectionVersions: Sendable {
     /// The last commit whose changes are not known exactly.
     private var unknown: UInt64 = 0
     private var collections: [String: UInt64] = [:]
-    /// The last commits that readers were told of.
+    /// The last commits that were announced to readers.
     private var announced: [String: UInt64] = [:]
     // Accounts that have written, the later ones in `recent`.
     private var recent: [Identifier: UInt64] = [:]
@@ -33,7 +33,9 @@ struct CollectionVersions: Sendable {
         for account in accounts { know(account, last) }
     }
 
-    /// Records that readers are told of all commits of the collections so far, before they are.
+    /// Records all commits of the collections so far as announced.
+    ///
+    /// Call it before readers are notified.
     mutating func announce(_ changed: some Sequence<String>) {
         for name in changed { announced[name] = collections[name] }
     }

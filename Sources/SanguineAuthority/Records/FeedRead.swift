@@ -56,8 +56,8 @@ struct FeedRead: Sendable {
     /// misses nothing if those deletions are forgotten in the meantime.
     func begunAt(_ head: Int64) -> Int64 {
         if query.after == 0 { return head }
-        let told = min(request.horizon ?? 0, head)
-        return query.after < told ? told : 0
+        let known = min(request.horizon ?? 0, head)
+        return query.after < known ? known : 0
     }
 
     /// Examines the result of the query.

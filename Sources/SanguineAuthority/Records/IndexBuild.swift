@@ -18,7 +18,7 @@ public struct IndexBuild: Hashable, Codable, Sendable {
     }
 
     /// A position in the order of a collection's records: by scope, then by id.
-    public struct Place: Hashable, Codable, Sendable {
+    public struct Position: Hashable, Codable, Sendable {
         /// The account of the record; `nil` for public records, which come first.
         public var scope: Identifier?
         /// The record; `nil` for the scope as a whole.
@@ -30,6 +30,10 @@ public struct IndexBuild: Hashable, Codable, Sendable {
             self.id = id
         }
     }
+
+    /// The former name of ``Position``.
+    @available(*, deprecated, renamed: "Position")
+    public typealias Place = Position
 
     /// The version of ``IndexKey``'s encoding; an index with entries of another one is rebuilt.
     public static let currentVersion = 1
@@ -55,7 +59,7 @@ public struct IndexBuild: Hashable, Codable, Sendable {
     /// The current stage.
     public var stage: Stage
     /// The position after which the stage continues; `nil` for the beginning.
-    public var after: Place?
+    public var after: Position?
 
     /// Creates an index without entries.
     public init(_ collection: String, by field: String, for audience: String? = nil) {
@@ -161,7 +165,7 @@ struct IndexCommands: Sendable {
                 for collection in schema.declaredCollections {
                     // Public records come first, so the second look-up skips them.
                     let isOwners = collection.access == .owner
-                    let lowest = IndexBuild.Place(Self.lowestScope)
+                    let lowest = IndexBuild.Position(Self.lowestScope)
                     let first = try reader.first(in: collection.name, after: nil)
                     let hasPublic = first.map { $0.name.scope == nil } ?? false
                     let hasOwned = try reader.first(in: collection.name, after: lowest) != nil
@@ -248,7 +252,7 @@ struct IndexCommands: Sendable {
             looked += max(1, entries.count)
             // The list may have more entries.
             guard looked < looks || entries.isEmpty else { return looked }
-            build.after = IndexBuild.Place(scope)
+            build.after = IndexBuild.Position(scope)
             guard looked < looks else { return looked }
         }
         if scopes.count < looks { build.begin(.building) }
@@ -284,7 +288,7 @@ struct IndexCommands: Sendable {
             )
             .map(Change.index)
         }
-        build.after = IndexBuild.Place(last.name.scope, last.name.id)
+        build.after = IndexBuild.Position(last.name.scope, last.name.id)
         return rows.count
     }
 }
@@ -299,7 +303,7 @@ extension RecordSchema {
     }
 }
 
-extension IndexBuild.Place: Comparable {
+extension IndexBuild.Position: Comparable {
     /// The position of a record.
     init(_ name: RecordName) { self.init(name.scope, name.id) }
 
@@ -317,8 +321,8 @@ extension RecordReader {
     /// Returns the first live record of a collection after a position; `nil` if there is none.
     fileprivate func first(
         in collection: String,
-        after place: IndexBuild.Place?
+        after position: IndexBuild.Position?
     ) throws -> RecordRow? {
-        try records(in: collection, after: place, limit: 1, bytes: 1).first
+        try records(in: collection, after: position, limit: 1, bytes: 1).first
     }
 }

@@ -11,7 +11,7 @@ final class ListCache: Sendable {
 
     private struct Guarded {
         var state: ListCacheState
-        var readings: [ListCacheState.Flight: Reading] = [:]
+        var readings: [ListCacheState.PendingRead: Reading] = [:]
     }
 
     private let guarded: Mutex<Guarded>
@@ -22,7 +22,7 @@ final class ListCache: Sendable {
         self.clock = clock
     }
 
-    /// What has happened since the start.
+    /// The counts since the start.
     var counts: ListCacheState.Counts { guarded.withLock { $0.state.counts } }
 
     /// Records a commit, before it is acknowledged to the accounts.
@@ -31,7 +31,9 @@ final class ListCache: Sendable {
         guarded.withLock { $0.state.versions.committed(collections, by: accounts) }
     }
 
-    /// Records that readers are told of all commits of the collections so far, before they are.
+    /// Records all commits of the collections so far as announced.
+    ///
+    /// Call it before readers are notified.
     func announce(_ collections: some Collection<String>) {
         guard !collections.isEmpty else { return }
         guarded.withLock { $0.state.versions.announce(collections) }
@@ -52,17 +54,17 @@ final class ListCache: Sendable {
         let (page, reading) = guarded.withLock { guarded -> (SharedPage?, Reading?) in
             switch guarded.state.ask(key, for: account, at: now) {
             case .serve(let page): return (page, nil)
-            case .join(let flight): return (nil, guarded.readings[flight])
-            case .read(let flight): return (nil, start(flight, of: key, &guarded, read))
+            case .join(let pending): return (nil, guarded.readings[pending])
+            case .read(let pending): return (nil, start(pending, of: key, &guarded, read))
             }
         }
         if let page { return page }
-        guard let reading else { preconditionFailure("A flight has its task until it ends.") }
+        guard let reading else { preconditionFailure("A pending read has its task until it ends.") }
         return try await reading.value.get()
     }
 
     private func start(
-        _ flight: ListCacheState.Flight,
+        _ pending: ListCacheState.PendingRead,
         of key: SharedPageKey,
         _ guarded: inout Guarded,
         _ read: @escaping @Sendable () async -> Result<SharedPage, Problem>
@@ -71,12 +73,12 @@ final class ListCache: Sendable {
             let result = await read()
             let (page, now) = (try? result.get(), clock.now())
             self.guarded.withLock { guarded in
-                guarded.state.ended(flight, of: key, with: page, at: now)
-                guarded.readings[flight] = nil
+                guarded.state.ended(pending, of: key, with: page, at: now)
+                guarded.readings[pending] = nil
             }
             return result
         }
-        guarded.readings[flight] = reading
+        guarded.readings[pending] = reading
         return reading
     }
 }
@@ -96,9 +98,9 @@ extension Authority {
         package let bytes: Int
     }
 
-    /// Records that readers are told now that lists of the collections have changed.
+    /// Records that readers are notified now of changed lists of the collections.
     ///
-    /// From then on, every reader gets pages with all commits so far.
+    /// Later reads return pages with all commits so far.
     package func announceLists(of collections: some Collection<String>) {
         lists.announce(collections)
     }

@@ -11,7 +11,7 @@ struct SharedPage: Sendable {
     /// A hash of the above.
     private let hash: String
 
-    /// Creates the page of what was found, with the requested members of the items.
+    /// Creates the page of the found items, with their requested members.
     init(_ items: [RecordChange], _ found: RecordList, fields: Set<String>?) {
         let values = fields.map { fields in JSONValue.array(items.map { $0.keeping(fields) }) }
         self.items = values.map { ResponseEncoder.encode($0) } ?? ResponseEncoder.encode(items)
@@ -93,7 +93,7 @@ struct ListCacheState: Sendable {
     }
 
     /// A read in progress.
-    struct Flight: Hashable, Sendable {
+    struct PendingRead: Hashable, Sendable {
         var number: UInt64
         var asOf: UInt64
     }
@@ -103,9 +103,9 @@ struct ListCacheState: Sendable {
         /// Serve the page.
         case serve(SharedPage)
         /// Wait for the read in progress.
-        case join(Flight)
+        case join(PendingRead)
         /// Start the read, and wait for it.
-        case read(Flight)
+        case read(PendingRead)
     }
 
     /// What has happened since the start.
@@ -129,8 +129,8 @@ struct ListCacheState: Sendable {
 
     private var pages: [SharedPageKey: Held] = [:]
     private var uses: UInt64 = 0
-    private var flights: [SharedPageKey: Flight] = [:]
-    private var lastFlight: UInt64 = 0
+    private var pendingReads: [SharedPageKey: PendingRead] = [:]
+    private var lastRead: UInt64 = 0
 
     init(limit: Int) { self.limit = limit }
 
@@ -141,39 +141,39 @@ struct ListCacheState: Sendable {
         at now: Timestamp
     ) -> Step {
         let collection = key.query.collection
-        let (held, flight) = (pages[key], flights[key])
+        let (held, pending) = (pages[key], pendingReads[key])
         if let held, versions.isCurrent(held.asOf, collection) {
             use(key)
             counts.hits += 1
             return .serve(held.page)
         }
-        guard let flight else { return .read(begin(key)) }
-        if let held, !versions.isCurrent(flight.asOf, collection), held.isRecent(at: now),
+        guard let pending else { return .read(begin(key)) }
+        if let held, !versions.isCurrent(pending.asOf, collection), held.isRecent(at: now),
             versions.isEnough(held.asOf, collection, for: account)
         {
             use(key)
             counts.stale += 1
             return .serve(held.page)
         }
-        if versions.isEnough(flight.asOf, collection, for: account) {
+        if versions.isEnough(pending.asOf, collection, for: account) {
             counts.shared += 1
-            return .join(flight)
+            return .join(pending)
         }
         return .read(begin(key))
     }
 
     /// Ends a read; `nil` if it failed.
     mutating func ended(
-        _ flight: Flight,
+        _ pending: PendingRead,
         of key: SharedPageKey,
         with page: SharedPage?,
         at now: Timestamp
     ) {
-        if flights[key] == flight { flights[key] = nil }
+        if pendingReads[key] == pending { pendingReads[key] = nil }
         guard let page else { return }
         uses += 1
         let size = page.items.count + key.size + Self.overheadBytes
-        let held = Held(page: page, asOf: flight.asOf, readAt: now, use: uses, size: size)
+        let held = Held(page: page, asOf: pending.asOf, readAt: now, use: uses, size: size)
         guard held.size <= limit / 4, pages[key].map({ $0.asOf <= held.asOf }) ?? true else {
             return
         }
@@ -192,12 +192,12 @@ struct ListCacheState: Sendable {
         }
     }
 
-    private mutating func begin(_ key: SharedPageKey) -> Flight {
+    private mutating func begin(_ key: SharedPageKey) -> PendingRead {
         counts.misses += 1
-        lastFlight += 1
-        let flight = Flight(number: lastFlight, asOf: versions.last)
-        flights[key] = flight
-        return flight
+        lastRead += 1
+        let pending = PendingRead(number: lastRead, asOf: versions.last)
+        pendingReads[key] = pending
+        return pending
     }
 
     private mutating func use(_ key: SharedPageKey) {

@@ -100,7 +100,7 @@ extension PushBatch.Operation {
             return .failure(
                 Refusal(
                     .mutatorUnknown,
-                    "Deploy a server that declares the mutator, then send the operation again."
+                    "Deploy a server that declares the mutation, then send the operation again."
                 )
             )
         }

@@ -25,14 +25,14 @@ public protocol RecordReader {
     ///
     /// - Parameters:
     ///   - collection: The collection's name.
-    ///   - place: The position after which the records follow; `nil` for the beginning.
+    ///   - position: The position after which the records follow; `nil` for the beginning.
     ///   - limit: The maximum number of records.
     ///   - bytes: The size of values in bytes after which no further record is read.
     /// - Returns: The records; empty if there are no more.
     /// - Throws: see ``record(_:)``.
     func records(
         in collection: String,
-        after place: IndexBuild.Place?,
+        after position: IndexBuild.Position?,
         limit: Int,
         bytes: Int
     ) throws -> [RecordRow]
@@ -43,7 +43,7 @@ public protocol RecordReader {
     /// - Throws: see ``record(_:)``.
     func scopes(
         in collection: String,
-        after place: IndexBuild.Place?,
+        after position: IndexBuild.Position?,
         limit: Int
     ) throws -> [Identifier?]
 

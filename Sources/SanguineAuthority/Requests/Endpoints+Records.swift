@@ -72,13 +72,13 @@ extension Endpoints {
     package static func livePosition(_ request: any WireRequest) throws(Problem) -> FeedMark {
         let resumed = request.field(.lastEventID).flatMap { $0.isEmpty ? nil : $0 }
         guard let text = resumed ?? request.query["since"] else { return FeedMark(number: 0) }
-        guard let place = FeedMark(text) else {
+        guard let mark = FeedMark(text) else {
             throw Problem(
                 .malformedRequest,
                 "Set 'since' and 'Last-Event-ID' to the id of an event, or leave them out."
             )
         }
-        return place
+        return mark
     }
 
     /// Returns the revision of the switches that a live connection's reader has.

@@ -24,8 +24,8 @@ public struct AuditRow: Hashable, Sendable {
     public var reason: String
     /// `done`, or the code with which the act was refused.
     public var outcome: String
-    /// What was done, such as the amount; `nil` for nothing that the act does not say, and in
-    /// entries of earlier versions.
+    /// The details, such as the amount; `nil` if the action has none, and in entries of earlier
+    /// versions.
     public var detail: String?
 
     /// Creates the entry.

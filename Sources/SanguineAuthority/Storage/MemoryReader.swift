@@ -17,19 +17,19 @@ struct MemoryReader: RecordReader {
 
     func records(
         in collection: String,
-        after place: IndexBuild.Place?,
+        after position: IndexBuild.Position?,
         limit: Int,
         bytes: Int
     ) -> [RecordRow] {
-        records.records(in: collection, after: place, limit: limit, bytes: bytes)
+        records.records(in: collection, after: position, limit: limit, bytes: bytes)
     }
 
     func scopes(
         in collection: String,
-        after place: IndexBuild.Place?,
+        after position: IndexBuild.Position?,
         limit: Int
     ) -> [Identifier?] {
-        records.scopes(in: collection, after: place, limit: limit)
+        records.scopes(in: collection, after: position, limit: limit)
     }
 
     func entries(in list: IndexList, limit: Int) -> [IndexEntry] {

@@ -25,14 +25,14 @@ struct MemoryRecords: RecordReader {
 
     func records(
         in collection: String,
-        after place: IndexBuild.Place?,
+        after position: IndexBuild.Position?,
         limit: Int,
         bytes: Int
     ) -> [RecordRow] {
         var room = max(1, bytes)
         let live = rows.values.filter { $0.name.collection == collection && $0.isLive }
-        return live.filter { row in place.map { $0 < IndexBuild.Place(row.name) } ?? true }
-            .sorted { IndexBuild.Place($0.name) < IndexBuild.Place($1.name) }
+        return live.filter { row in position.map { $0 < IndexBuild.Position(row.name) } ?? true }
+            .sorted { IndexBuild.Position($0.name) < IndexBuild.Position($1.name) }
             .prefix(max(0, limit))
             .prefix { row in
                 defer { room -= row.value.count }
@@ -42,13 +42,15 @@ struct MemoryRecords: RecordReader {
 
     func scopes(
         in collection: String,
-        after place: IndexBuild.Place?,
+        after position: IndexBuild.Position?,
         limit: Int
     ) -> [Identifier?] {
         let used = lists.filter { $0.key.collection == collection && !$0.value.isEmpty }
-        let scopes = Set(used.map { IndexBuild.Place($0.key.scope) })
-        return scopes.filter { scope in place.map { IndexBuild.Place($0.scope) < scope } ?? true }
-            .sorted().prefix(max(0, limit)).map(\.scope)
+        let scopes = Set(used.map { IndexBuild.Position($0.key.scope) })
+        return scopes.filter { scope in
+            position.map { IndexBuild.Position($0.scope) < scope } ?? true
+        }
+        .sorted().prefix(max(0, limit)).map(\.scope)
     }
 
     func liveRecords(of account: Identifier, after seq: Int64, limit: Int) -> [RecordRow] {

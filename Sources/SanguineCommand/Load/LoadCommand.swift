@@ -121,7 +121,7 @@ struct LoadCommand: AsyncParsableCommand {
         for line in LoadText.lines(of: summary) { try Output.write(line) }
     }
 
-    /// Creates the posts, performs the run, and reads the server's metrics meanwhile.
+    /// Creates the posts, then performs the run while it reads the server's metrics.
     ///
     /// Cancelling the task ends the run early, and its outcome so far is returned.
     static func perform(

@@ -135,14 +135,14 @@ final class LoadEngine {
         for send in sends { start(send) }
         if now >= .seconds(nextSecond) {
             nextSecond += 1
-            tellProgress()
+            reportProgress()
         }
         guard !outcome.run.isComplete(at: now) else { return finish(isInterrupted: false) }
         let engine = NIOLoopBound(self, eventLoop: eventLoop)
         eventLoop.scheduleTask(in: Self.sweep) { engine.value.look() }
     }
 
-    private func tellProgress() {
+    private func reportProgress() {
         var current = LoadProgress(outcome.run, at: now)
         current.perSecond = current.succeeded - lastProgress.succeeded
         lastProgress = current
@@ -234,7 +234,7 @@ final class LoadEngine {
     /// Uses a connection again whose response is complete.
     func released(_ connection: LoadConnection) {
         while let next = queue.popFirst() {
-            // Its timeout may have passed meanwhile.
+            // Its timeout may have passed while it waited.
             guard outcome.run.isOpen(next.number) else { continue }
             busy[next.number] = connection
             return connection.send(next)

@@ -5,7 +5,7 @@ import SanguineModel
 ///
 /// Invariants:
 /// 1. Every request of the schedule ends once: with a response, a failure or a timeout.
-/// 2. A request is started when its time has come, whatever became of others. It waits only for
+/// 2. A request is started at its time, whether or not others have succeeded. It waits only for
 ///    its own ingredients; see ``LoadUsers``. Its latency begins at the intended time in any case.
 /// 3. At most ``LoadLimits/openRequests`` requests are open.
 struct LoadRun: Sendable {
@@ -40,7 +40,7 @@ struct LoadRun: Sendable {
     private(set) var tally: LoadTally
     /// Whether the run was ended before its time.
     private(set) var isInterrupted = false
-    /// The time at which the run ended, or `nil` while it goes on.
+    /// The time at which the run ended, or `nil` while it is running.
     private(set) var end: Duration?
     private var schedule: LoadSchedule
     private var users: LoadUsers
@@ -110,8 +110,8 @@ struct LoadRun: Sendable {
 
     /// Ends the requests whose timeout has passed.
     ///
-    /// - Returns: The numbers of those that were sent, whose connections are of no use any more,
-    ///   and the requests that waited for them.
+    /// - Returns: The numbers of those that were sent, whose connections cannot be used again, and
+    ///   the requests that waited for them.
     mutating func expire(at now: Duration) -> (cancelled: [Int], sends: [Send]) {
         var cancelled: [Int] = []
         var sends: [Send] = []

@@ -73,7 +73,7 @@ struct LoadTally: Sendable {
     /// Records that a request's time has come.
     mutating func begin(_ row: Int, intended: Duration, now: Duration) {
         rows[row].intended += 1
-        change(at: intended) { $0.intended += 1 }
+        updateWindow(at: intended) { $0.intended += 1 }
         lag.record(now - intended)
     }
 
@@ -84,14 +84,14 @@ struct LoadTally: Sendable {
         case .success:
             rows[row].succeeded += 1
             rows[row].latencies.record(latency)
-            change(at: intended) { $0.latencies.record(latency) }
-            change(at: now) { $0.completed += 1 }
+            updateWindow(at: intended) { $0.latencies.record(latency) }
+            updateWindow(at: now) { $0.completed += 1 }
         case .failure(let reason):
             fail(row, reason, at: intended)
         case .unanswered(let reason):
             fail(row, reason, at: intended)
             rows[row].latencies.record(latency)
-            change(at: intended) { $0.latencies.record(latency) }
+            updateWindow(at: intended) { $0.latencies.record(latency) }
         }
     }
 
@@ -122,10 +122,10 @@ struct LoadTally: Sendable {
         let isKnown = rows[row].reasons[reason] != nil
         let hasRoom = rows[row].reasons.count < LoadLimits.reasons
         rows[row].reasons[isKnown || hasRoom ? reason : "other", default: 0] += 1
-        change(at: time) { $0.failed += 1 }
+        updateWindow(at: time) { $0.failed += 1 }
     }
 
-    private mutating func change(at time: Duration, _ body: (inout Window) -> Void) {
+    private mutating func updateWindow(at time: Duration, _ body: (inout Window) -> Void) {
         // Bounded by the plan: nothing is intended after its duration, nor waits beyond its
         // timeout.
         let index = max(0, Int(time / windowLength))

@@ -81,7 +81,7 @@ struct LoadUsers: Sendable {
         return false
     }
 
-    /// Whether the ingredients of a request are there.
+    /// Whether the values that a request needs are known.
     func isReady(_ user: Int, _ kind: Kind) -> Bool {
         let user = users[user, default: User()]
         if kind == .guest { return true }

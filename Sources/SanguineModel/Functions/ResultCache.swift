@@ -3,7 +3,7 @@
 /// ```swift
 /// let cache = ResultCache.untilMidnight                    // of the account's own day
 /// let chart = ResultCache.untilChange(of: "birth")         // a member of the account's settings
-/// let sky = ResultCache.forever.public(sharing: "year")    // one answer for everybody
+/// let sky = ResultCache.forever.public(sharing: "year")    // one answer for all users
 /// ```
 ///
 /// The cache key consists of the function with its ``FunctionRules/version``, the audience, and the

@@ -57,7 +57,7 @@ extension JSONParser {
     package mutating func scalar() throws(Fault) -> JSONValue? {
         switch peek() {
         case UInt8(ascii: "["), UInt8(ascii: "{"):
-            _ = try place()
+            _ = try skipValue()
             return nil
         default: return try value()
         }
@@ -66,7 +66,7 @@ extension JSONParser {
     /// Skips a value and checks its syntax, at any depth.
     ///
     /// - Returns: The range of the value in the text.
-    package mutating func place() throws(Fault) -> Range<Int> {
+    package mutating func skipValue() throws(Fault) -> Range<Int> {
         let start = position
         // The closing bytes of the containers that are open: a nested call per container would
         // overflow the stack.

@@ -545,13 +545,13 @@ extension JSONParser {
     ///
     /// - Parameters:
     ///   - bytes: The text.
-    ///   - place: The range of the object in the text. Default: the whole text.
+    ///   - range: The range of the object in the text. Default: the whole text.
     /// - Returns: The members in order, or `nil` if the text is not an object.
     package static func members(
         in bytes: [UInt8],
-        at place: Range<Int>? = nil
+        at range: Range<Int>? = nil
     ) -> [JSONMember]? {
-        outline(bytes, place) { (parser, offset) throws(Fault) in
+        outline(bytes, range) { (parser, offset) throws(Fault) in
             guard parser.consume(UInt8(ascii: "{")) else { throw parser.malformed }
             var members: [JSONMember] = []
             parser.skipSpace()
@@ -580,9 +580,9 @@ extension JSONParser {
     /// Returns the ranges of the elements of an array in its text, or `nil` if it is not an array.
     package static func elements(
         in bytes: [UInt8],
-        at place: Range<Int>
+        at range: Range<Int>
     ) -> [Range<Int>]? {
-        outline(bytes, place) { (parser, offset) throws(Fault) in
+        outline(bytes, range) { (parser, offset) throws(Fault) in
             guard parser.consume(UInt8(ascii: "[")) else { throw parser.malformed }
             var elements: [Range<Int>] = []
             parser.skipSpace()
@@ -598,16 +598,16 @@ extension JSONParser {
 
     private static func outline<Value>(
         _ bytes: [UInt8],
-        _ place: Range<Int>?,
+        _ range: Range<Int>?,
         _ read: (inout JSONParser, _ offset: Int) throws(Fault) -> Value
     ) -> Value? {
-        let place = place ?? bytes.indices
+        let range = range ?? bytes.indices
         return bytes.withUnsafeBufferPointer { bytes in
             var limits = Limits.tolerant
             (limits.nesting, limits.longNames) = (.max, .taken)
-            var parser = JSONParser(UnsafeBufferPointer(rebasing: bytes[place]), limits)
+            var parser = JSONParser(UnsafeBufferPointer(rebasing: bytes[range]), limits)
             parser.skipSpace()
-            return try? read(&parser, place.lowerBound)
+            return try? read(&parser, range.lowerBound)
         }
     }
 

@@ -17,7 +17,7 @@ public struct RecordField<R: SyncedRecord, Value: Codable & Sendable>: Hashable,
 /// let card = RecordSelection(Singer.name, Singer.picture)
 /// ```
 ///
-/// Selections with the same members are equal, in whatever order they were declared.
+/// Selections with the same members are equal, in any order.
 public struct RecordSelection<R: SyncedRecord>: Sendable {
     /// The names of the members, sorted, each once.
     public let names: [String]

@@ -292,12 +292,12 @@ extension JSONValue {
     /// Returns this value with the difference between two values of a type applied.
     fileprivate func changed(from old: JSONValue?, to new: JSONValue) -> JSONValue {
         switch (self, old, new) {
-        case (.object(let present), .object(let old), .object(let new)):
-            .object(present.changed(from: old, to: new))
+        case (.object(let current), .object(let old), .object(let new)):
+            .object(current.changed(from: old, to: new))
         // If the type omits elements, they cannot be matched.
-        case (.array(let present), .array(let old), .array(let new))
-        where present.count == old.count:
-            .array(Self.elements(of: new, over: present, known: old))
+        case (.array(let current), .array(let old), .array(let new))
+        where current.count == old.count:
+            .array(Self.elements(of: new, over: current, known: old))
         default: new
         }
     }
@@ -308,14 +308,14 @@ extension JSONValue {
     /// changed ones keep the stored members that the type does not know.
     private static func elements(
         of new: [JSONValue],
-        over present: [JSONValue],
+        over current: [JSONValue],
         known old: [JSONValue]
     ) -> [JSONValue] {
-        if let oldPlaces = indexes(of: old), indexes(of: new) != nil {
+        if let oldIndexes = indexes(of: old), indexes(of: new) != nil {
             return new.map { element in
-                guard let place = element["id"].flatMap({ oldPlaces[$0] }) else { return element }
-                guard old[place] != element else { return present[place] }
-                return present[place].changed(from: old[place], to: element)
+                guard let index = element["id"].flatMap({ oldIndexes[$0] }) else { return element }
+                guard old[index] != element else { return current[index] }
+                return current[index].changed(from: old[index], to: element)
             }
         }
         // Equal elements may be stored with different members. The ends of the array are compared
@@ -325,25 +325,25 @@ extension JSONValue {
         let tail = zip(old.reversed(), new.reversed()).prefix(shorter - head).prefix { $0 == $1 }
             .count
         var free: [JSONValue: [Int]] = [:]
-        for place in (head..<old.count - tail).reversed() {
-            free[old[place], default: []].append(place)
+        for index in (head..<old.count - tail).reversed() {
+            free[old[index], default: []].append(index)
         }
         return new.indices.map { index in
-            if index < head { return present[index] }
-            if index >= new.count - tail { return present[index - new.count + old.count] }
-            return free[new[index]]?.popLast().map { present[$0] } ?? new[index]
+            if index < head { return current[index] }
+            if index >= new.count - tail { return current[index - new.count + old.count] }
+            return free[new[index]]?.popLast().map { current[$0] } ?? new[index]
         }
     }
 
     /// Returns the indexes of an array's elements by their ids, or `nil` unless each has a unique
     /// id.
     private static func indexes(of elements: [JSONValue]) -> [JSONValue: Int]? {
-        var places: [JSONValue: Int] = [:]
-        for (place, element) in elements.enumerated() {
-            guard let id = element["id"], id != .null, places.updateValue(place, forKey: id) == nil
+        var indexes: [JSONValue: Int] = [:]
+        for (index, element) in elements.enumerated() {
+            guard let id = element["id"], id != .null, indexes.updateValue(index, forKey: id) == nil
             else { return nil }
         }
-        return places
+        return indexes
     }
 }
 

@@ -51,7 +51,7 @@ public struct Records {
             if let fault { throw fault }
             if let failure { throw failure }
             throw error as? Refusal
-                ?? Refusal(.mutatorFailed, "Fix the mutator: it threw \(error).")
+                ?? Refusal(.mutatorFailed, "Fix the mutation: it threw \(error).")
         }
         if let fault { throw fault }
         if let failure { throw failure }
@@ -75,9 +75,9 @@ public struct Records {
     /// operation is refused if the stored record cannot be decoded as the type.
     public mutating func set<R: SyncedRecord>(_ record: R) {
         let key = RecordKey(R.collection.name, record.id)
-        let present = read(key)
-        guard mayWrite(key, over: present) else { return }
-        guard let stored = present?.value else {
+        let current = read(key)
+        guard mayWrite(key, over: current) else { return }
+        guard let stored = current?.value else {
             return recordChange(key, changedTo: RecordValue(record))
         }
         do {
@@ -164,10 +164,10 @@ public struct Records {
     /// not finite, or a member whose name exceeds the limit. Members of the stored record that
     /// ``RecordValue/fields()`` does not return are kept.
     public mutating func put(_ value: RecordValue, for key: RecordKey) {
-        let present = read(key)
-        guard mayWrite(key, over: present) else { return }
+        let current = read(key)
+        guard mayWrite(key, over: current) else { return }
         do {
-            recordChange(key, changedTo: try value.put(over: present?.value))
+            recordChange(key, changedTo: try value.put(over: current?.value))
         } catch {
             failure = failure ?? error as? Refusal ?? .unstorable(key, error)
         }
@@ -175,8 +175,8 @@ public struct Records {
 
     /// Deletes the record, if it exists.
     public mutating func delete(_ key: RecordKey) {
-        let present = read(key)
-        guard mayWrite(key, over: present), present != nil else { return }
+        let current = read(key)
+        guard mayWrite(key, over: current), current != nil else { return }
         recordChange(key, changedTo: nil)
     }
 
@@ -266,7 +266,7 @@ public struct Records {
         }
     }
 
-    private mutating func mayWrite(_ key: RecordKey, over present: SourcedRecord?) -> Bool {
+    private mutating func mayWrite(_ key: RecordKey, over current: SourcedRecord?) -> Bool {
         guard schema.collection(key.collection) != nil else {
             fail(
                 .collectionUnknown,
@@ -284,7 +284,7 @@ public struct Records {
             )
             return false
         }
-        if changes[key] == nil, present?.isOwn == false {
+        if changes[key] == nil, current?.isOwn == false {
             fail(.notOwner, "Change only your own records: '\(key)' has another owner.")
             return false
         }

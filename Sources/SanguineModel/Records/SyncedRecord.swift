@@ -86,8 +86,8 @@ public struct RecordCollection: Hashable, Sendable {
     ///     the client shows its own moment.
     ///   - blobs: The members that name uploaded files, at most 8: an account that may read a
     ///     record may read these files. Default: none.
-    ///   - owner: The member that the server sets to the id of the owner's account, whatever the
-    ///     client sends, so that other readers can rely on it. Default: none.
+    ///   - owner: The member that the server always sets to the id of the owner's account, so that
+    ///     other readers can rely on it. Default: none.
     ///   - readers: The member that names the accounts that may read a record, for the access
     ///     ``Access/readers``: an account's id, or a list of at most
     ///     ``WireLimits/readersPerRecord``. Such a collection needs an owner's member and an index

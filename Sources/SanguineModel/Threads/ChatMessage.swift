@@ -22,7 +22,7 @@ public struct ChatMessage: SyncedRecord, Hashable, Defaulted {
         case making
         /// The message is complete; questions always are.
         case complete
-        /// The answer ended early, and contains what was made; see ``ChatMessage/charged``.
+        /// The answer ended early, and contains the parts until then; see ``ChatMessage/charged``.
         case cut
         /// The call failed, and there is no answer. It can be repeated.
         case failed

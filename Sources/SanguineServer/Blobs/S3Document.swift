@@ -38,7 +38,7 @@ struct S3Document: Hashable {
             var open: [S3Document] = []
             while position < bytes.count {
                 if bytes[position] != UInt8(ascii: "<") {
-                    let text = take(until: "<")
+                    let text = read(until: "<")
                     guard let last = open.indices.last else {
                         guard Self.isBlank(text) else { return nil }
                         continue
@@ -50,10 +50,10 @@ struct S3Document: Hashable {
                     guard skip(past: "-->") else { return nil }
                 } else if skip("<![CDATA[") {
                     guard let last = open.indices.last else { return nil }
-                    open[last].text += String(decoding: take(until: "]]>"), as: UTF8.self)
+                    open[last].text += String(decoding: read(until: "]]>"), as: UTF8.self)
                     guard skip("]]>") else { return nil }
                 } else if skip("</") {
-                    guard let closed = open.popLast(), closed.name == tag(take(until: ">")),
+                    guard let closed = open.popLast(), closed.name == tag(read(until: ">")),
                         skip(">")
                     else { return nil }
                     guard let parent = open.indices.last else { return closed }
@@ -76,7 +76,7 @@ struct S3Document: Hashable {
             guard skip("<"), position < bytes.count, bytes[position] != UInt8(ascii: "!") else {
                 return nil
             }
-            var content = take(until: ">")
+            var content = read(until: ">")
             guard skip(">") else { return nil }
             let isEmpty = content.last == UInt8(ascii: "/")
             if isEmpty { content.removeLast() }
@@ -91,7 +91,7 @@ struct S3Document: Hashable {
             return String(decoding: local, as: UTF8.self)
         }
 
-        private mutating func take(until end: StaticString) -> [UInt8] {
+        private mutating func read(until end: StaticString) -> [UInt8] {
             let start = position
             while position < bytes.count, !isAt(end) { position += 1 }
             return Array(bytes[start..<position])
@@ -104,7 +104,7 @@ struct S3Document: Hashable {
         }
 
         private mutating func skip(past end: StaticString) -> Bool {
-            _ = take(until: end)
+            _ = read(until: end)
             return skip(end)
         }
 

@@ -48,8 +48,8 @@ struct EdgeChannel: HTTPChannelHandler {
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
         channel.eventLoop.makeCompletedFuture {
             do {
-                let place = try edge.acquirePermit(of: channel)
-                channel.closeFuture.whenComplete { _ in place.release() }
+                let permit = try edge.acquirePermit(of: channel)
+                channel.closeFuture.whenComplete { _ in permit.release() }
                 edge.setOptions(of: channel)
                 guard let tls = edge.tls else {
                     let http1 = try http1(channel, logger)

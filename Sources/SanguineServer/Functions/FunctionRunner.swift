@@ -72,8 +72,8 @@ struct FunctionRunner: Service {
         let name = settings.openAI.function
         var models: [(name: String, upstreams: [String])] = []
         for (upstream, model) in settings.upstreamModels {
-            if let place = models.firstIndex(where: { $0.name == model }) {
-                models[place].upstreams.append(upstream)
+            if let index = models.firstIndex(where: { $0.name == model }) {
+                models[index].upstreams.append(upstream)
             } else {
                 models.append((model, [upstream]))
             }

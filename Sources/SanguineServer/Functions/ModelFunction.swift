@@ -104,7 +104,7 @@ extension [UpstreamPrompt.Message] {
     ) async throws(Problem) -> [UpstreamPrompt.Message] {
         guard !files.isEmpty else { return self }
         var turns = self
-        let place = turns.lastIndex { $0.role == .user }
+        let index = turns.lastIndex { $0.role == .user }
         var parts: [UpstreamPrompt.Message.Part] = []
         for file in files {
             let bytes = try await context.attachment(file)
@@ -116,7 +116,7 @@ extension [UpstreamPrompt.Message] {
                     : .file(name: "\(file.id.prefix(8)).\(ending)", type: file.type, bytes: bytes)
             )
         }
-        if let place { turns[place].content += parts } else { turns.append(.init(.user, parts)) }
+        if let index { turns[index].content += parts } else { turns.append(.init(.user, parts)) }
         return turns
     }
 }
@@ -280,11 +280,11 @@ public struct Prompt: Hashable, Sendable, ExpressibleByStringInterpolation {
     /// it begins with.
     func continuing(_ history: [ChatMessage]) -> Prompt {
         guard !history.isEmpty else { return self }
-        let place = messages.firstIndex { $0.role != .system } ?? messages.endIndex
+        let index = messages.firstIndex { $0.role != .system } ?? messages.endIndex
         var prompt = self
         prompt.messages.insert(
             contentsOf: history.map { .init($0.role == .user ? .user : .assistant, $0.promptText) },
-            at: place
+            at: index
         )
         return prompt
     }

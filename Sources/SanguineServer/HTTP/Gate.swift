@@ -79,24 +79,24 @@ struct Gate: Sendable {
         turns factor: Int
     ) async throws(Problem) -> [UInt8] {
         var bytes: [UInt8] = []
-        var place: SharedPool.Permit?
+        var permit: SharedPool.Permit?
         try await read(request, context, upTo: limit, turns: factor) { part throws(Problem) in
             guard bytes.count + part.readableBytes <= limit else { throw WireBody.tooLarge(limit) }
             do throws(SharedPool.Refusal) {
-                if place == nil {
+                if permit == nil {
                     let account = context.exchange.account
-                    place = try pool.acquire(0, account: account, address: context.address)
+                    permit = try pool.acquire(0, account: account, address: context.address)
                     // An array that grows copies megabytes while other connections wait for the
                     // thread. The system gives memory only to the pages that are written.
                     bytes.reserveCapacity(Self.length(of: request))
                 }
-                try place?.grow(by: part.readableBytes)
+                try permit?.grow(by: part.readableBytes)
             } catch {
                 throw .tooManyBodies
             }
             bytes.append(contentsOf: part.readableBytesView)
         }
-        if let place { context.exchange.keep(place) }
+        if let permit { context.exchange.keep(permit) }
         return bytes
     }
 

@@ -17,10 +17,10 @@ struct LiveRoutes: Sendable {
     @Sendable
     private func live(_ request: Request, _ context: ServerContext) async throws -> Response {
         let wire = gate.wire(request, context)
-        let place = try Endpoints.livePosition(wire)
+        let mark = try Endpoints.livePosition(wire)
         let position = FeedPosition(
-            number: place.number,
-            epoch: place.epoch,
+            number: mark.number,
+            epoch: mark.epoch,
             config: try Endpoints.liveConfig(wire)
         )
         let lists = try Endpoints.liveLists(wire)

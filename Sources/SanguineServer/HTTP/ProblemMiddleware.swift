@@ -33,9 +33,9 @@ struct ProblemMiddleware: RouterMiddleware {
         var response: Response
         do {
             try checkVisitor(request, context)
-            let place = try admitted(context)
+            let permit = try admitted(context)
             defer {
-                place.release()
+                permit.release()
                 context.exchange.leaveBody()
             }
             response = try await next(request, context)
@@ -150,20 +150,20 @@ struct ProblemMiddleware: RouterMiddleware {
         guard let length = response.body.contentLength, length > EdgeLimits.exemptAnswerBytes else {
             return response
         }
-        let place: SharedPool.Permit
+        let permit: SharedPool.Permit
         do throws(SharedPool.Refusal) {
             let account = context.exchange.account
             let waiting = min(length, context.exchange.streamedBytes ?? length)
-            place = try answers.acquire(waiting, account: account, address: context.address)
+            permit = try answers.acquire(waiting, account: account, address: context.address)
         } catch {
             context.exchange.isUnread = true
             throw .unread
         }
         var reserved = response
         let body = response.body
-        reserved.body = ResponseBody(contentLength: length) { [place] writer in
+        reserved.body = ResponseBody(contentLength: length) { [permit] writer in
             try await body.write(PieceWriter(base: writer))
-            place.release()
+            permit.release()
         }
         return reserved
     }

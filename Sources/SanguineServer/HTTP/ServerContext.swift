@@ -98,7 +98,7 @@ final class Exchange: Sendable {
     }
 
     /// Keeps the reserved bytes of the body until the request is answered.
-    func keep(_ place: SharedPool.Permit) { state.withLock { $0.body = place } }
+    func keep(_ permit: SharedPool.Permit) { state.withLock { $0.body = permit } }
 
     /// Reserves more bytes of the body until the request is answered.
     func reserve(
@@ -106,7 +106,7 @@ final class Exchange: Sendable {
         in pool: SharedPool,
         address: String
     ) throws(SharedPool.Refusal) {
-        if let place = state.withLock({ $0.body }) { return try place.grow(by: count) }
+        if let permit = state.withLock({ $0.body }) { return try permit.grow(by: count) }
         keep(try pool.acquire(count, account: account, address: address))
     }
 

@@ -7,7 +7,7 @@ import SanguineAuthority
 import SanguineModel
 import Synchronization
 
-/// Asks Apple's DeviceCheck over HTTP.
+/// Queries Apple's DeviceCheck service over HTTP.
 ///
 /// A request has ``pauses`` and one attempt more. Attempts that found no answer are repeated: after
 /// an error of the network, and with 429 and 5xx. Each one has its own connection, because new
@@ -83,7 +83,7 @@ final class HTTPDeviceCheck: DeviceCheckClient {
         if let bits = try? JSONDecoder().decode(Bits.self, from: Data(body)) {
             return DeviceCheckBits(hasHadGrant: bits.bit0, isBlocked: bits.bit1)
         }
-        // A device without bits is a text with the status 200. A page of a proxy is one too.
+        // For a device without bits, Apple sends a text with the status 200, as a proxy may do.
         guard Self.text(body).contains("bit state") else {
             throw unavailable("the response is none of DeviceCheck")
         }

@@ -9,29 +9,29 @@ import Synchronization
 /// Requests for the same thumbnail share one decoding. A request that is cancelled returns at once,
 /// and the last one ends the decoding.
 ///
-/// Mutable state: `flights`, guarded by its mutex. Bounded by the requests in progress.
+/// Mutable state: `jobs`, guarded by its mutex. At most one for each request in progress.
 package final class ServerImages: ImageProcessor {
     /// The bytes of stored files that are in memory to be scaled: 32 MiB.
     package static let fileBytes = 32 << 20
 
     private typealias Caller = OneShotValue<Result<Thumbnail, Problem>>
 
-    private struct Flight {
+    private struct Job {
         let number: UInt64
         let task: Task<Void, Never>
         /// The requests that wait, by number.
         var callers: [UInt64: Caller]
     }
 
-    private struct Flights {
-        var running: [ThumbnailCache.Key: Flight] = [:]
+    private struct Jobs {
+        var running: [ThumbnailCache.Key: Job] = [:]
         var lastNumber: UInt64 = 0
     }
 
     private let vips: VipsImages
     private let cache: ThumbnailCache
     private let files = MemoryTurns(limit: fileBytes)
-    private let flights = Mutex(Flights())
+    private let jobs = Mutex(Jobs())
 
     /// Creates an instance.
     ///
@@ -95,7 +95,7 @@ package final class ServerImages: ImageProcessor {
         let result = await withTaskCancellationHandler {
             await caller.wait()
         } onCancel: {
-            // The flight goes on if other requests wait for it.
+            // The job continues if other requests wait for it.
             caller.resolve(.failure(Problem(scaling: .cancelled, image.type)))
             leave(key, number)
         }
@@ -104,12 +104,12 @@ package final class ServerImages: ImageProcessor {
 
     /// The number of requests that wait for a thumbnail.
     var waiting: Int {
-        flights.withLock { $0.running.values.reduce(0) { $0 + $1.callers.count } }
+        jobs.withLock { $0.running.values.reduce(0) { $0 + $1.callers.count } }
     }
 
     package func removeThumbnails(of id: BlobID) async { await cache.remove(of: id) }
 
-    /// Adds a request to the flight of a thumbnail, and starts the flight if there is none.
+    /// Adds a request to the job that makes a thumbnail, and starts one if there is none.
     ///
     /// - Returns: The number of the request.
     private func join(
@@ -117,40 +117,40 @@ package final class ServerImages: ImageProcessor {
         _ caller: Caller,
         _ make: @escaping @Sendable () async throws(Problem) -> Thumbnail
     ) -> UInt64 {
-        flights.withLock { flights in
-            flights.lastNumber += 1
-            let number = flights.lastNumber
-            if flights.running[key] != nil {
-                flights.running[key]?.callers[number] = caller
+        jobs.withLock { jobs in
+            jobs.lastNumber += 1
+            let number = jobs.lastNumber
+            if jobs.running[key] != nil {
+                jobs.running[key]?.callers[number] = caller
                 return number
             }
             let task = Task { [self] in end(key, number, await Result(awaiting: make)) }
-            flights.running[key] = Flight(number: number, task: task, callers: [number: caller])
+            jobs.running[key] = Job(number: number, task: task, callers: [number: caller])
             return number
         }
     }
 
-    /// Removes a request that was cancelled; the last one ends its flight.
+    /// Removes a request that was cancelled; the last one ends its job.
     private func leave(_ key: ThumbnailCache.Key, _ number: UInt64) {
-        let abandoned = flights.withLock { flights -> Flight? in
-            guard flights.running[key]?.callers.removeValue(forKey: number) != nil,
-                flights.running[key]?.callers.isEmpty == true
+        let abandoned = jobs.withLock { jobs -> Job? in
+            guard jobs.running[key]?.callers.removeValue(forKey: number) != nil,
+                jobs.running[key]?.callers.isEmpty == true
             else { return nil }
-            return flights.running.removeValue(forKey: key)
+            return jobs.running.removeValue(forKey: key)
         }
         abandoned?.task.cancel()
     }
 
-    /// Ends a flight with its result, unless all of its requests were cancelled.
+    /// Ends a job with its result, unless all of its requests were cancelled.
     private func end(
         _ key: ThumbnailCache.Key,
         _ number: UInt64,
         _ result: Result<Thumbnail, Problem>
     ) {
-        let callers = flights.withLock { flights -> [Caller] in
-            guard let flight = flights.running[key], flight.number == number else { return [] }
-            flights.running[key] = nil
-            return Array(flight.callers.values)
+        let callers = jobs.withLock { jobs -> [Caller] in
+            guard let job = jobs.running[key], job.number == number else { return [] }
+            jobs.running[key] = nil
+            return Array(job.callers.values)
         }
         for caller in callers { caller.resolve(result) }
     }

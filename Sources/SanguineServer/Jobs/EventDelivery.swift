@@ -18,7 +18,7 @@ struct EventDelivery: Service {
     static let longestPause = Duration.seconds(300)
     /// The longest pause while the receiver accepts the events of some accounts only.
     static let longestPartialPause = Duration.seconds(30)
-    /// The number of batches that one turn may look at, behind events that are not accepted.
+    /// The maximum number of batches that one turn reads after events that were not accepted.
     static let batchesPerTurn = 100
     /// The number of full batches after which the waiting events are counted.
     static let batchesPerCount = 100

@@ -31,14 +31,14 @@ struct IndexBuilder: Service {
 
     func run() async throws {
         try? await cancelWhenGracefulShutdown {
-            var told: [IndexName] = []
+            var logged: [IndexName] = []
             var steps = 0
             while true {
                 let left = await step()
                 steps += 1
-                if let left, left != told || steps.isMultiple(of: Self.stepsPerLine) {
+                if let left, left != logged || steps.isMultiple(of: Self.stepsPerLine) {
                     logProgress(left)
-                    told = left
+                    logged = left
                 }
                 if left == [] { break }
                 if left == nil { try await delay.sleep(for: Self.pause) }

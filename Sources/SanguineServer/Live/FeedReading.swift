@@ -27,9 +27,9 @@ protocol FeedReading: Sendable {
         limit: Int
     ) async throws(Problem) -> FeedPart
 
-    /// Prepares for readers that are told now that lists of the collections have changed.
+    /// Prepares for readers that are notified now of changed lists of the collections.
     ///
-    /// They ask for the lists at once, and must get all changes so far.
+    /// They request the lists at once, and must get all changes so far.
     func announceLists(of collections: [String])
 }
 

@@ -62,19 +62,19 @@ final class LiveAccount: Sendable {
     /// Returns at once, because the client that made the change waits for it. Several commits
     /// before the connections are woken wake them once.
     func committed(_ head: Int64) {
-        change { $0.head = max($0.head, head) }
+        update { $0.head = max($0.head, head) }
     }
 
     /// Wakes the connections after a change of the switches.
     func switched() {
-        change { guarded in
+        update { guarded in
             guarded.switched += 1
             // They lead to positions with the former switches.
             guarded.pages = LivePages()
         }
     }
 
-    private func change(_ body: (inout Guarded) -> Void) {
+    private func update(_ body: (inout Guarded) -> Void) {
         let mustWake = guarded.withLock { guarded in
             body(&guarded)
             guard !guarded.isWaking, !guarded.connections.isEmpty else { return false }

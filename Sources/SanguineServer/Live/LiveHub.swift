@@ -37,7 +37,7 @@ final class LiveHub: Sendable {
 
     private struct Guarded {
         var accounts: [Identifier: (account: LiveAccount, count: Int)] = [:]
-        /// The accounts whose connections do not know of the newest switches yet.
+        /// The accounts whose connections have not received the newest switches yet.
         var unwoken: [Identifier] = []
         /// The number of them that are woken at once.
         var share = 0
@@ -114,9 +114,9 @@ final class LiveHub: Sendable {
         from address: String
     ) throws(Problem) -> LiveConnection {
         let id = pass.identity.account
-        let place: SharedPool.Permit
+        let permit: SharedPool.Permit
         do throws(SharedPool.Refusal) {
-            place = try permits.acquire(account: id, address: address)
+            permit = try permits.acquire(account: id, address: address)
         } catch {
             throw error == .account ? .tooManyOfAccount : .tooManyInAll
         }
@@ -140,7 +140,7 @@ final class LiveHub: Sendable {
             wrote: { [events] in events.increment(by: $0) },
             release: { [self] in
                 release(id)
-                place.release()
+                permit.release()
             }
         )
         gauge.increment()

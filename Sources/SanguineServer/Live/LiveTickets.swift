@@ -55,10 +55,10 @@ final class LiveTickets: Sendable {
         let account = pass.identity.account
         makeRoom(for: account, now)
         do throws(SharedPool.Refusal) {
-            let place = try permits.acquire(address: address)
+            let permit = try permits.acquire(address: address)
             let expiry = now + LiveLimits.ticketLife
             guarded.withLock { guarded in
-                guarded.tickets[hash] = Ticket(pass: pass, expiresAt: expiry, permit: place)
+                guarded.tickets[hash] = Ticket(pass: pass, expiresAt: expiry, permit: permit)
                 guarded.byAccount[account, default: []].append(hash)
             }
         } catch {

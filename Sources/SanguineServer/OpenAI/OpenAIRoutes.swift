@@ -115,8 +115,8 @@ extension WireResponse {
         var answer = WireResponse.problem(problem)
         answer.status = problem.openAIStatus
         answer.body = ResponseEncoder.encode(problem.openAI)
-        if let place = answer.fields.firstIndex(where: { $0.field == .contentType }) {
-            answer.fields[place].value = json
+        if let index = answer.fields.firstIndex(where: { $0.field == .contentType }) {
+            answer.fields[index].value = json
         }
         return answer
     }

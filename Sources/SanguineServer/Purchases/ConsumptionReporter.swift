@@ -18,8 +18,8 @@ public import SanguineAuthority
 public protocol ConsumptionReporter: Sendable {
     /// Sends a report.
     ///
-    /// The App Store waits for the notification's answer meanwhile, so return within seconds. An
-    /// error is logged, and the report is not sent again.
+    /// Return within seconds, because the App Store is waiting for the answer to its notification.
+    /// An error is logged, and the report is not sent again.
     func send(_ report: ConsumptionReport) async throws
 }
 
@@ -31,7 +31,7 @@ struct StoreNotificationLog: Sendable {
 
     /// Logs a notification, without personal data.
     @Sendable
-    func told(_ outcome: StoreNotificationOutcome) async {
+    func log(_ outcome: StoreNotificationOutcome) async {
         logger.info(
             "App Store notification",
             metadata: [

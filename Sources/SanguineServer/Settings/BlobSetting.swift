@@ -253,7 +253,7 @@ extension BlobSetting {
             "blobs.s3.credentialsFile",
             .optionalText(\.blobs.s3.credentialsFile),
             allowed: "the path of a file that only its owner may read",
-            "The keys in a file in the form of AWS's credentials, which may change meanwhile."
+            "The keys in a file in the form of AWS's credentials, read again if they are refused."
         ),
         Setting(
             "blobs.s3.connections",
@@ -263,7 +263,7 @@ extension BlobSetting {
         Setting(
             "blobs.s3.timeout",
             .duration(\.blobs.s3.timeout, .seconds(1) ... .seconds(600)),
-            "The time for a request to the storage with its repetitions, besides large transfers."
+            "The time for a request to the storage with its repetitions, but not large transfers."
         ),
     ]
 }

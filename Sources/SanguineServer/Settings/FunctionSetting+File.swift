@@ -117,9 +117,9 @@ extension FunctionSetting {
                 .perMillionReasoning, .atLeast, .cachedPrice:
                 allowedPrice
             case .quota: "the name of one of 'quotas'"
-            case .quotaUnits: "a whole number from 1 to 1000000, with a 'quota'"
+            case .quotaUnits: "a whole number from 1 to 1000000, together with 'quota'"
             case .quotaOtherwise:
-                "a whole number from 1 to \(WireLimits.amount), with a 'quota'"
+                "a whole number from 1 to \(WireLimits.amount), together with 'quota'"
             case .charged:
                 "onCompletion (charges a complete answer, or one that the caller cancelled after "
                     + "its first part) or onStart (charges each call that was sent to its "
@@ -147,9 +147,11 @@ extension FunctionSetting {
             case .attachmentCount: "a whole number from 1 to 32, for a function of kind upstream"
             case .attachmentMinimum:
                 "a whole number from 0 to 'attachments.count', which must be set"
-            case .attachmentBytes: "a whole number from 1 to 268435456, with 'attachments.count'"
-            case .attachmentTypes: "types such as image/jpeg, with 'attachments.count'"
-            case .attachmentTokens: "a whole number from 1 to 10000000, with 'attachments.count'"
+            case .attachmentBytes:
+                "a whole number from 1 to 268435456, together with 'attachments.count'"
+            case .attachmentTypes: "types such as image/jpeg, together with 'attachments.count'"
+            case .attachmentTokens:
+                "a whole number from 1 to 10000000, together with 'attachments.count'"
             case .inputBytes: "a whole number from 1 to 268435456"
             case .running, .runningPerAccount, .repeatsPerMinute:
                 "a whole number from 1 to 1000000"
@@ -158,10 +160,10 @@ extension FunctionSetting {
             case .timeout: "a duration from 10ms to 1h"
             case .keepsHistory:
                 "true, false; with the audience public only if 'history.messages' is 0"
-            case .historyTokens: "a whole number from 0 to 1000000, with 'keepsHistory'"
+            case .historyTokens: "a whole number from 0 to 1000000, together with 'keepsHistory'"
             case .historyMessages:
                 "a whole number from 0 (no context, so that a repeated question has a cached "
-                    + "answer) to 100, with 'keepsHistory'"
+                    + "answer) to 100, together with 'keepsHistory'"
             case .titles:
                 "the name of another function without titles, whose input has no members except "
                     + "'question' and 'answer'; with 'keepsHistory'"

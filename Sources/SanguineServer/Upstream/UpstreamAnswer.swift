@@ -26,8 +26,8 @@ extension UpstreamEvent {
     /// Creates the only piece of an answer that was not streamed, in the form of a stream's chunk.
     init?(whole answer: UpstreamAnswer) {
         guard let members = JSONParser.members(in: answer.body),
-            let place = members.last(where: { $0.name == "choices" })?.value,
-            let choices = JSONParser.elements(in: answer.body, at: place)
+            let range = members.last(where: { $0.name == "choices" })?.value,
+            let choices = JSONParser.elements(in: answer.body, at: range)
         else { return nil }
         let pieces = choices.map { Self.piece(Array(answer.body[$0])) }
         var edit = JSONEdit(answer.body)
@@ -43,10 +43,10 @@ extension UpstreamEvent {
         guard let message = edit.value("message").map(Array.init) else { return choice }
         var delta = JSONEdit(message)
         if let calls = delta.value("tool_calls").map(Array.init),
-            let places = JSONParser.elements(in: calls, at: calls.indices)
+            let ranges = JSONParser.elements(in: calls, at: calls.indices)
         {
-            let placed = places.enumerated().map { index, place in
-                var call = JSONEdit(Array(calls[place]))
+            let placed = ranges.enumerated().map { index, range in
+                var call = JSONEdit(Array(calls[range]))
                 call.set("index", to: Array("\(index)".utf8))
                 return call.bytes
             }

@@ -23,7 +23,7 @@ public enum UpstreamError: Error, Hashable, Sendable {
     case videoUnreadable(String)
     /// The program that extracts frames cannot be run, and no upstream was asked.
     case noFrames(String)
-    /// No upstream accepts calls at present, and none was asked.
+    /// No upstream accepts calls now, and none was asked.
     case unavailable(retryAfterSeconds: Int)
 }
 

@@ -194,8 +194,8 @@ struct RefusalFilter: Sendable {
                 guard prompt.count >= Self.window else { return }
                 for start in 0...(prompt.count - Self.window) where isFirst[Int(prompt[start])] {
                     let window = Array(prompt[start..<start + Self.window])
-                    for place in starts[window] ?? [] {
-                        for index in place..<place + Self.window { isPrompt[index] = true }
+                    for first in starts[window] ?? [] {
+                        for index in first..<first + Self.window { isPrompt[index] = true }
                     }
                 }
             }

@@ -15,7 +15,7 @@ import SystemPackage
 ///
 /// The process is started by `posix_spawn`, which takes the same time for every server. A fork
 /// copies the page tables: 15 ms at 400 MB on a virtual machine, and all threads wait. Foundation's
-/// `Process` spawns too, but shares the ends of its pipes with other children that start meanwhile.
+/// `Process` spawns too, but other children that start at the same time inherit its pipes.
 ///
 /// One thread per process reads its pipes and waits for its end.
 ///
@@ -241,7 +241,7 @@ private struct ReadPipe {
         pollfd(fd: isOpen ? reading.rawValue : -1, events: Int16(POLLIN), revents: 0)
     }
 
-    /// Reads what is there; the pipe is closed at its end.
+    /// Reads the available bytes, and closes the pipe at its end.
     mutating func read() {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         let count = Foundation.read(reading.rawValue, &buffer, buffer.count)

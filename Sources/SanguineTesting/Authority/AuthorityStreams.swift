@@ -39,7 +39,7 @@ struct AuthorityStreams: Sendable {
         _ number: UInt64,
         _ stream: TransportStream,
         _ pass: AccessPass,
-        at place: FeedMark,
+        at mark: FeedMark,
         knowing config: Int64?,
         following lists: Set<String>,
         _ memory: MemoryAuthority
@@ -47,8 +47,8 @@ struct AuthorityStreams: Sendable {
         readers[number] = Reader(
             stream: stream,
             pass: pass,
-            since: place.number,
-            epoch: place.epoch,
+            since: mark.number,
+            epoch: mark.epoch,
             config: config,
             lists: lists
         )

@@ -110,27 +110,27 @@ extension InMemoryAuthority {
             guest.signedAppTransaction == nil, try memory.needsAccount(guest)
         else { return nil }
         let now = clock.now()
-        let place = state.withLock { state -> (account: Identifier, isFirst: Bool)? in
+        let assigned = state.withLock { state -> (account: Identifier, isFirst: Bool)? in
             let isFirst = !state.hasDevice
             state.hasDevice = true
             if isFirst || mode == .one { return (user, isFirst) }
             guard state.accounts < TestingLimits.accounts else { return nil }
             return (state.newIdentifier(at: now), false)
         }
-        guard let place else {
+        guard let assigned else {
             throw Problem(.overloaded, "Use an authority with fewer accounts.")
         }
         do throws(Problem) {
             let isNew =
-                if place.account == user {
-                    try memory.join(guest, to: user, isFirst: place.isFirst)
+                if assigned.account == user {
+                    try memory.join(guest, to: user, isFirst: assigned.isFirst)
                 } else {
-                    try memory.addAccount(place.account, for: guest)
+                    try memory.addAccount(assigned.account, for: guest)
                 }
-            return isNew ? place.account : nil
+            return isNew ? assigned.account : nil
         } catch {
             // The endpoint reports the error.
-            if place.isFirst { state.withLock { $0.hasDevice = false } }
+            if assigned.isFirst { state.withLock { $0.hasDevice = false } }
             return nil
         }
     }

@@ -9,7 +9,7 @@ import Synchronization
 /// var client = try device.launch()
 /// try client.perform(CompleteHabit(habit: id))
 /// try device.kill()  // As `kill -9` does.
-/// client = try device.launch()  // What was done is there.
+/// client = try device.launch()  // Performed operations are still visible.
 /// ```
 ///
 /// After ``kill()`` the old process can neither reach the network nor change the files that the

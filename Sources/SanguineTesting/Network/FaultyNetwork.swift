@@ -33,7 +33,7 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         let timeToNotice: Duration
     }
 
-    fileprivate struct Flight {
+    fileprivate struct OpenRequest {
         let cancel: @Sendable () -> Void
         var isCut = false
     }
@@ -48,7 +48,7 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         var isPartitioned = false
         var partitions = 0
         var requests = 0
-        fileprivate var flights: [Int: Flight] = [:]
+        fileprivate var openRequests: [Int: OpenRequest] = [:]
         var copies: [Int: Task<Void, Never>] = [:]
         var passages: [Int: Passage] = [:]
         var dice: [String: SplitMix64] = [:]
@@ -103,17 +103,17 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
     /// Partitions the network: pending requests are lost, streams break, and further requests are
     /// not sent.
     public func partition() {
-        let (flights, copies, passages) = state.withLock { state in
+        let (openRequests, copies, passages) = state.withLock { state in
             state.isPartitioned = true
             state.partitions += 1
-            for number in state.flights.keys { state.flights[number]?.isCut = true }
+            for number in state.openRequests.keys { state.openRequests[number]?.isCut = true }
             defer { (state.copies, state.passages) = ([:], [:]) }
             return (
-                state.flights.values.map(\.cancel), Array(state.copies.values),
+                state.openRequests.values.map(\.cancel), Array(state.copies.values),
                 Array(state.passages.values)
             )
         }
-        for cancel in flights { cancel() }
+        for cancel in openRequests { cancel() }
         for copy in copies { copy.cancel() }
         for passage in passages {
             passage.stream?.finish(.interrupted("the network was partitioned"))
@@ -193,7 +193,7 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
             let plan = draw(request, &state)
             guard !state.isPartitioned else { return (plan, nil) }
             let task = Flying { await body(plan) }
-            state.flights[plan.number] = Flight(cancel: { task.cancel() })
+            state.openRequests[plan.number] = OpenRequest(cancel: { task.cancel() })
             return (plan, task)
         }
         guard let task else {
@@ -205,7 +205,8 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         } onCancel: {
             task.cancel()
         }
-        let isCut = state.withLock { $0.flights.removeValue(forKey: plan.number)?.isCut } ?? true
+        let isCut =
+            state.withLock { $0.openRequests.removeValue(forKey: plan.number)?.isCut } ?? true
         if Task.isCancelled {
             record(.failed, plan.number, request)
             throw .cancelled

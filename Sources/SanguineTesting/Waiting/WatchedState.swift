@@ -104,7 +104,7 @@ public final class WatchedState<State: Sendable>: Sendable {
         }
     }
 
-    /// Returns a value that is found in the state, now or after a change.
+    /// Waits until the closure finds a value in the state, and returns the value.
     ///
     /// ```swift
     /// let first = try await played.first("a song") { $0.first }

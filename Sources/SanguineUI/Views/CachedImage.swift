@@ -88,7 +88,7 @@ public struct CachedImageState: Sendable {
     public let image: LoadedImage?
     /// The blurred image to show until there is one.
     public let placeholder: ThumbHash?
-    /// What is there, and what is being loaded.
+    /// The image that is shown, and whether another one is loaded.
     public let phase: ImageModel.Phase
     /// The error of the last request; `nil` if it succeeded or is running.
     public let error: SanguineError?

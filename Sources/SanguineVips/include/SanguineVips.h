@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// The formats that are decoded; libvips is told to refuse all others.
+/// The formats that are decoded; libvips must refuse all others.
 typedef enum {
     SANGUINE_JPEG = 1,
     SANGUINE_PNG = 2,

@@ -6,7 +6,7 @@ enum Mounts {
     /// Skips a test if this process cannot mount, which requires root on Linux.
     ///
     /// No package grants that, so the test is skipped with `REQUIRE_TOOLS=1`, too.
-    static let areNeeded: ConditionTrait = .enabled(  // tidy: allow skipped-test: as said above.
+    static let areNeeded: ConditionTrait = .enabled(  // tidy: allow skipped-test: needs root.
         if: Shell.succeeds("unshare -m mount -t tmpfs tmpfs /mnt 2> /dev/null"),
         "Run as root on Linux: this test mounts its own disk."
     )

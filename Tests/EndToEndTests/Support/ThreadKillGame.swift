@@ -135,8 +135,8 @@ struct ThreadKillGame: Sendable {
         let isOver = Watched(false)
         let deaths = questions.map { _ in Watched(false) }
         let killer = Task {
-            // The moment of the kill is random, and waits for nothing.
-            try await Task.sleep(for: moment)  // tidy: allow sleeping-test: as said.
+            // The kill comes at a random time, at any point of the server's work.
+            try await Task.sleep(for: moment)  // tidy: allow sleeping-test: a random time.
             isOver.update { $0 = true }
             switch victim {
             case .server:

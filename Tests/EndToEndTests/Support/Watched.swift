@@ -11,7 +11,7 @@ extension WatchedState {
         withLock { change(&$0) }
     }
 
-    /// Returns the first result that is found in the value, now or after a change.
+    /// Waits until the closure finds a result in the value, and returns the result.
     func first<Found: Sendable>(
         _ awaited: String = "an event of a server or a process",
         fileID: String = #fileID,

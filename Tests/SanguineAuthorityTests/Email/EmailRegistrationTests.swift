@@ -159,7 +159,7 @@ struct EmailRegistrationTests {
         #expect(try await world.isLive(other))
     }
 
-    @Test func `of two accounts that verify the same address one gets it`() async throws {
+    @Test func `only one of two accounts that verify the same address gets it`() async throws {
         var codes: [(Identity, String)] = []
         for number in 1...4 {
             let guest = try await world.guest(number)

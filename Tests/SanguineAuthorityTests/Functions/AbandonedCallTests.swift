@@ -53,7 +53,7 @@ struct AbandonedCallTests {
         prefix: String = "a"
     ) async throws {
         for number in 0..<count {
-            let (runs, ends) = (function.runCount, world.told.value.ended.count)
+            let (runs, ends) = (function.runCount, world.reported.value.ended.count)
             let events = try await world.stream(who, "\(prefix)\(number)", of: function.name)
             try await function.waitForRuns(runs + 1)
             switch way {
@@ -61,7 +61,7 @@ struct AbandonedCallTests {
                 #expect(try await world.cancel(who, "\(prefix)\(number)").charged == 0)
             case .hangUp: events.close()
             }
-            try await world.told.wait(for: "the end of a call") { $0.ended.count > ends }
+            try await world.reported.wait(for: "the end of a call") { $0.ended.count > ends }
             withExtendedLifetime(events) {}
         }
         await world.runner.waitUntilIdle()

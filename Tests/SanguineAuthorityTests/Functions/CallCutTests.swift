@@ -46,7 +46,7 @@ struct CallCutTests {
         await world.runner.waitUntilIdle()
         let heard = try await world.find(who, "k", after: 1).read()
         #expect(heard.texts.count == 8 && heard.endIndex == 10 && heard.body["charged"] == 10)
-        #expect(world.told.value.ended == ["succeeded"])
+        #expect(world.reported.value.ended == ["succeeded"])
     }
 
     @Test func `an explicit cancellation stops the run, charges its output, and settles once`()
@@ -170,7 +170,7 @@ struct CallCutTests {
             people.append(who)
             try await world.stream(who, "k", of: number < 4 ? "f" : "g").close()
         }
-        try await world.told.wait(for: "a stopped call") { $0.ended == ["interrupted"] }
+        try await world.reported.wait(for: "a stopped call") { $0.ended == ["interrupted"] }
         #expect(try await world.find(people[2], "k").read().code == "interrupted")
         // A returning reader frees its permit for another run.
         let back = try await world.find(people[0], "k")

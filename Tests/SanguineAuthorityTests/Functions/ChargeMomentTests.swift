@@ -170,12 +170,12 @@ struct ChargeMomentTests {
         let next = CallWorld(function(), over: storage)
         _ = try await next.authority.recover()
         let row = try await next.authority.operation(.init(account: who.account, key: "k"))
-        guard case .done(let told) = row?.state else {
+        guard case .done(let reported) = row?.state else {
             Issue.record("The call has not ended.")
             return
         }
-        #expect(JSONValue(bytes: told.body)["code"] == "upstream_timeout")
-        #expect(JSONValue(bytes: told.body)["charged"] == nil)
+        #expect(JSONValue(bytes: reported.body)["code"] == "upstream_timeout")
+        #expect(JSONValue(bytes: reported.body)["charged"] == nil)
         steps.allow(1)
         #expect(await next.answer(who, "k").charged == 7)
         #expect(await next.answer(who, "k").charged == 7)

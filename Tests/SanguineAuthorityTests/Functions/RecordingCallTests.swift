@@ -82,7 +82,7 @@ struct RecordingCallTests {
             }
         }
         let lost = Task { await world.answer(who, "k") }
-        try await eventually("the end is refused") { world.told.value.notStored > 0 }
+        try await eventually("the end is refused") { world.reported.value.notStored > 0 }
         let next = CallWorld(
             function,
             over: world.storage.inner,

@@ -42,7 +42,7 @@ struct SharedCallTests {
             tasks.append(Task { await world.answer(who, "k", ["q": "x"]) })
             if number == 1 { try await function.waitForRuns(1) }
         }
-        try await world.told.wait(for: "all calls accepted", found: { "\($0.origins.count)" }) {
+        try await world.reported.wait(for: "all calls accepted", found: { "\($0.origins.count)" }) {
             $0.origins.count == count
         }
         return (people, tasks)

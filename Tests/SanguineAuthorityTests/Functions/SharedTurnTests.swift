@@ -61,7 +61,7 @@ struct SharedTurnTests {
         in world: CallWorld
     ) async throws -> Task<CallAnswer, Never> {
         let call = Task { await world.answer(who, "k", Self.shared) }
-        try await world.told.wait(for: "call \(accepted)", found: { "\($0.origins.count)" }) {
+        try await world.reported.wait(for: "call \(accepted)", found: { "\($0.origins.count)" }) {
             $0.origins.count == accepted
         }
         return call

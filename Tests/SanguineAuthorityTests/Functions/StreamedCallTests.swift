@@ -133,7 +133,7 @@ struct StreamedCallTests {
         try await made.wait(for: "a run that waits") { $0 == 5 }
         let five = try await events.read(5)
         world.delay.advance(by: RunExecution.storeInterval)
-        try await world.told.wait(for: "a failed store") { $0.notStored > 0 }
+        try await world.reported.wait(for: "a failed store") { $0.notStored > 0 }
         #expect(made.value == 5)
         world.storage.fail { _, _ in nil }
         let heard = try await world.delay.advancing { try await events.read(into: five) }
@@ -199,7 +199,7 @@ struct StreamedCallTests {
         world.delay.advance(by: .milliseconds(300))
         steps.allow(11)
         #expect(try await events.read().endIndex == 10)
-        #expect(world.told.value.firstParts == [.milliseconds(300)])
+        #expect(world.reported.value.firstParts == [.milliseconds(300)])
     }
 
     @Test
@@ -230,7 +230,7 @@ struct StreamedCallTests {
         let (who, other) = (try await world.account(1), try await world.account(2))
         let events = try await world.stream(who, "k")
         let plain = Task { await world.answer(other, "k") }
-        try await world.told.wait(for: "both calls") { $0.origins.count == 2 }
+        try await world.reported.wait(for: "both calls") { $0.origins.count == 2 }
         steps.allow(4)
         let heard = try await events.read()
         #expect(try await plain.finished().output == "p0 p1 p2 ")

@@ -144,7 +144,7 @@ struct UnsettledCallTests {
         world.delay.advance(by: CallLimits.unsettledTime)
         #expect(try await world.runner.settleEnded() == 0)
         #expect(world.runner.unsettledCount == 0)
-        #expect(world.told.value.left == 1)
+        #expect(world.reported.value.left == 1)
         world.storage.fail { _, _ in nil }
         world.wall.advance(by: .seconds(700))
         #expect(try await world.runner.expireHolds() == 1)
@@ -161,7 +161,7 @@ struct UnsettledCallTests {
         try await endUnstored(world, function, who, streams: true)
         world.delay.advance(by: CallLimits.unsettledTime)
         await #expect(throws: Problem.self) { try await world.runner.settleEnded() }
-        #expect(world.runner.unsettledCount == 1 && world.told.value.left == 0)
+        #expect(world.runner.unsettledCount == 1 && world.reported.value.left == 0)
         world.storage.fail { _, _ in nil }
         #expect(try await world.runner.settleEnded() == 1)
         #expect(await world.answer(who, "k").status == 200)
@@ -194,7 +194,7 @@ struct UnsettledCallTests {
         world.storage.fail { _, isCommit in isCommit ? .full("no") : nil }
         gate.open()
         let code = try await world.delay.advancing { try await call.finished() }
-        #expect(code == .operationInProgress && world.told.value.left == 1)
+        #expect(code == .operationInProgress && world.reported.value.left == 1)
         world.storage.fail { _, _ in nil }
 
         func state() async throws -> ChatMessage.State? {
@@ -219,10 +219,10 @@ struct UnsettledCallTests {
         try await function.waitForRuns(1)
         let unsettled = world.runner.services.unsettled
         unsettled.leave(acceptedUntil: world.wall.now(), at: .zero)
-        #expect(unsettled.takeLeft(at: .zero) == nil)
+        #expect(unsettled.removeLeft(at: .zero) == nil)
         world.delay.advance(by: CallLimits.leftCallsWait)
         #expect(try await world.runner.expireHolds() == 0)
-        #expect(unsettled.takeLeft(at: CallLimits.leftCallsWait) == nil)
+        #expect(unsettled.removeLeft(at: CallLimits.leftCallsWait) == nil)
         gate.open()
         #expect(try await call.finished().broken == nil)
     }

@@ -177,7 +177,7 @@ struct IdentitySignInTests {
         #expect(refused?.code == .identityTokenInvalid)
     }
 
-    @Test func `a lost response to a merge by an identity is repeated with what it moved`()
+    @Test func `a lost response to a merge by an identity is repeated with its counts`()
         async throws
     {
         let world = try IdentityWorld()

@@ -160,7 +160,7 @@ struct IdentityTokenTests {
         #expect(problem?.detail == IdentityTokenFault.signature.problem.detail)
     }
 
-    @Test func `a key that the token brings along is not used`() async throws {
+    @Test func `a key inside the token is not used`() async throws {
         let world = try IdentityWorld()
         let other = TestIssuer()
         let key = JSONValue.object(try other.key(.ec))

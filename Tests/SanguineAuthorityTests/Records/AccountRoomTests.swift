@@ -69,12 +69,12 @@ struct AccountRoomTests {
             settings: settings,
             clock: world.clock
         )
-        let mutators: [any RecordMutation] = [
+        let mutations: [any RecordMutation] = [
             note("c", 20), text("a", 1_301), text("a", 100),
             DeleteRecord(.note("b")), DeleteRecord(.note("a")),
         ]
-        let operations = try mutators.enumerated().map { index, mutator in
-            try PushedOperation.sample(mutator, sequence: Int64(index) + 1)
+        let operations = try mutations.enumerated().map { index, mutation in
+            try PushedOperation.sample(mutation, sequence: Int64(index) + 1)
         }
         let request = PushRequest(device: "a-device-of-mine", operations: operations)
         let results = try await lower.push(world.account, request).results
@@ -130,7 +130,7 @@ struct AccountRoomTests {
         }
         let ids = (0..<12).map { RecordID("n\($0)") }.compactMap { $0 }
         for step in 0..<60 {
-            let mutators = try (0...Int.random(in: 0..<4, using: &random)).map { _ in
+            let mutations = try (0...Int.random(in: 0..<4, using: &random)).map { _ in
                 let id = try #require(ids.randomElement(using: &random))
                 let size = Int.random(in: 20..<600, using: &random)
                 let all: [any RecordMutation] = [
@@ -139,8 +139,8 @@ struct AccountRoomTests {
                 ]
                 return try #require(all.randomElement(using: &random))
             }
-            let operations = try mutators.enumerated().map { index, mutator in
-                try PushedOperation.sample(mutator, sequence: Int64(index) + 1)
+            let operations = try mutations.enumerated().map { index, mutation in
+                try PushedOperation.sample(mutation, sequence: Int64(index) + 1)
             }
             _ = try await world.push(operations)
             if step % 17 == 16 {

@@ -13,8 +13,8 @@ private final class Cache {
     func ask(_ key: SharedPageKey, for account: Identifier, at now: Timestamp) -> String {
         switch state.ask(key, for: account, at: now) {
         case .serve(let page): "serve \(page.isOf("old") ? "old" : "new")"
-        case .join(let flight): "join \(flight.number)"
-        case .read(let flight): "read \(flight.number)"
+        case .join(let pending): "join \(pending.number)"
+        case .read(let pending): "read \(pending.number)"
         }
     }
 }
@@ -41,10 +41,10 @@ struct ListCacheStateTests {
 
     /// Fills the cache with a page for the key.
     private func fill(_ cache: Cache, _ key: SharedPageKey, _ text: String) throws {
-        guard case .read(let flight) = cache.state.ask(key, for: ben, at: start) else {
+        guard case .read(let pending) = cache.state.ask(key, for: ben, at: start) else {
             throw Unexpected()
         }
-        cache.state.ended(flight, of: key, with: page(text), at: start)
+        cache.state.ended(pending, of: key, with: page(text), at: start)
     }
 
     private struct Unexpected: Error {}
@@ -53,8 +53,8 @@ struct ListCacheStateTests {
         let cache = Cache(limit: 100_000)
         #expect(cache.ask(key(), for: ana, at: start) == "read 1")
         #expect(cache.ask(key(), for: ben, at: start) == "join 1")
-        let flight = ListCacheState.Flight(number: 1, asOf: 0)
-        cache.state.ended(flight, of: key(), with: page("old"), at: start)
+        let pending = ListCacheState.PendingRead(number: 1, asOf: 0)
+        cache.state.ended(pending, of: key(), with: page("old"), at: start)
         #expect(cache.ask(key(), for: ana, at: start + .seconds(3_600)) == "serve old")
         #expect(
             cache.state.counts.hits == 1 && cache.state.counts.misses == 1
@@ -181,10 +181,10 @@ struct ListCacheStateTests {
 
     @Test func `a failed read is not stored`() throws {
         let cache = Cache(limit: 100_000)
-        guard case .read(let flight) = cache.state.ask(key(), for: ben, at: start) else {
+        guard case .read(let pending) = cache.state.ask(key(), for: ben, at: start) else {
             throw Unexpected()
         }
-        cache.state.ended(flight, of: key(), with: nil, at: start)
+        cache.state.ended(pending, of: key(), with: nil, at: start)
         #expect(cache.ask(key(), for: ben, at: start) == "read 2")
     }
 }

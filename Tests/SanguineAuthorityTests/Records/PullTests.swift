@@ -345,8 +345,8 @@ struct PullHorizonTests {
         for first in stride(from: 0, to: count, by: 50) {
             _ = try await world.push(
                 (first..<first + 50).enumerated().map { place, number in
-                    let mutator = CreateRecord(.note(RecordID(stringLiteral: "n\(number)")), [:])
-                    return try PushedOperation.sample(mutator, sequence: Int64(place) + 1)
+                    let mutation = CreateRecord(.note(RecordID(stringLiteral: "n\(number)")), [:])
+                    return try PushedOperation.sample(mutation, sequence: Int64(place) + 1)
                 }
             )
         }

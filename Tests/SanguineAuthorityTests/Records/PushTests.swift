@@ -186,8 +186,8 @@ struct PushTests {
 
 @Suite("Push: refusals", .bounded)
 struct PushRefusalTests {
-    private func code(_ mutator: some RecordMutation) async throws -> ProblemCode? {
-        try await SyncWorld().push(mutator).first?.problem?.code
+    private func code(_ mutation: some RecordMutation) async throws -> ProblemCode? {
+        try await SyncWorld().push(mutation).first?.problem?.code
     }
 
     @Test func `an unknown mutation is refused`() async throws {

@@ -151,11 +151,11 @@ struct RecordListTests {
 struct IncompleteIndexTests {
     /// Creates an operation in a lane.
     private func sample(
-        _ mutator: some RecordMutation,
+        _ mutation: some RecordMutation,
         _ sequence: Int64,
         lane: String
     ) throws -> PushedOperation {
-        var operation = try PushedOperation.sample(mutator, sequence: sequence)
+        var operation = try PushedOperation.sample(mutation, sequence: sequence)
         operation.lane = lane
         return operation
     }

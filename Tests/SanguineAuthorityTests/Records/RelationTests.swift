@@ -115,7 +115,7 @@ struct RelationTests {
         #expect(try await social.likes() == [1, 1, 1])
     }
 
-    @Test func `the server sets the owner of a record, whatever the client sends`() async throws {
+    @Test func `the server sets the owner of a record and ignores the client's`() async throws {
         let social = try await SocialWorld()
         let forged: RecordFields = [
             "post": "p1", "author": .string(social.ana.description),

@@ -40,11 +40,11 @@ struct SyncWorld {
     /// Pushes mutations, each as an operation with a new id.
     @discardableResult
     func push(
-        _ mutators: any RecordMutation...,
+        _ mutations: any RecordMutation...,
         by account: Identifier? = nil
     ) async throws -> [PushResult] {
-        let operations = try mutators.enumerated().map { index, mutator in
-            try PushedOperation.sample(mutator, sequence: Int64(index) + 1)
+        let operations = try mutations.enumerated().map { index, mutation in
+            try PushedOperation.sample(mutation, sequence: Int64(index) + 1)
         }
         return try await push(operations, by: account).results
     }
@@ -82,16 +82,16 @@ struct SyncWorld {
 
 extension PushedOperation {
     static func sample(
-        _ mutator: some RecordMutation,
+        _ mutation: some RecordMutation,
         id: Identifier = Identifier(at: ManualClock.start),
         sequence: Int64 = 1
     ) throws -> PushedOperation {
-        let arguments = try JSONEncoder().encode(mutator)
+        let arguments = try JSONEncoder().encode(mutation)
         return PushedOperation(
             id: id,
             sequence: sequence,
-            lane: mutator.lane,
-            mutator: type(of: mutator).name,
+            lane: mutation.lane,
+            mutator: type(of: mutation).name,
             arguments: try JSONDecoder().decode(JSONValue.self, from: arguments)
         )
     }

@@ -96,7 +96,7 @@ struct TimelineTests {
         #expect(try await social.page().ids == ["p1"])
     }
 
-    @Test func `pages neither repeat nor lose posts when others are written or deleted meanwhile`()
+    @Test func `pages neither repeat nor lose posts when others are written or deleted in between`()
         async throws
     {
         let social = try await TimelineWorld()
@@ -217,7 +217,7 @@ struct TimelineTests {
         #expect(try await social.page(of: "all").ids == [])
     }
 
-    @Test func `a cursor of a timeline is of no use to others, or in another list`() async throws {
+    @Test func `a timeline's cursor is refused for other accounts and other lists`() async throws {
         let social = try await TimelineWorld()
         try await social.follow(0)
         for id in ["p1", "p2"] as [RecordID] { try await social.post(id, by: 0) }

@@ -9,7 +9,7 @@ typealias DelayClock = SanguineTesting.ManualClock
 /// A process that runs calls, on a storage that may outlive it.
 final class CallWorld: Sendable {
     /// The reports of the runner.
-    struct Told: Sendable {
+    struct Reported: Sendable {
         var ended: [String] = []
         var origins: [CallReply.Origin] = []
         var firstParts: [Duration] = []
@@ -22,7 +22,7 @@ final class CallWorld: Sendable {
     let storage: MortalStorage
     let authority: Authority
     let runner: CallRunner
-    let told = WatchedState(Told())
+    let reported = WatchedState(Reported())
 
     init(
         _ functions: ScriptedFunction...,
@@ -40,11 +40,12 @@ final class CallWorld: Sendable {
             clock: wall
         )
         var reports = CallRunner.Reports()
-        reports.ended = { [told] _, outcome in told.withLock { $0.ended.append(outcome) } }
-        reports.answered = { [told] _, origin in told.withLock { $0.origins.append(origin) } }
-        reports.began = { [told] _, time in told.withLock { $0.firstParts.append(time) } }
-        reports.notStored = { [told] _, _ in told.withLock { $0.notStored += 1 } }
-        reports.left = { [told] _ in told.withLock { $0.left += 1 } }
+        reports.ended = { [reported] _, outcome in reported.withLock { $0.ended.append(outcome) } }
+        reports.answered = { [reported] _, origin in reported.withLock { $0.origins.append(origin) }
+        }
+        reports.began = { [reported] _, time in reported.withLock { $0.firstParts.append(time) } }
+        reports.notStored = { [reported] _, _ in reported.withLock { $0.notStored += 1 } }
+        reports.left = { [reported] _ in reported.withLock { $0.left += 1 } }
         runner = CallRunner(
             authority: authority,
             functions: { functions },

@@ -7,11 +7,11 @@ import Synchronization
 final class ManualClock: WallClock {
     static let start = Timestamp(millisecondsSince1970: 1_795_262_400_000)
 
-    private let present = Mutex(ManualClock.start)
+    private let current = Mutex(ManualClock.start)
 
-    func now() -> Timestamp { present.withLock { $0 } }
+    func now() -> Timestamp { current.withLock { $0 } }
 
-    func advance(by duration: Duration) { present.withLock { $0 = $0 + duration } }
+    func advance(by duration: Duration) { current.withLock { $0 = $0 + duration } }
 
-    func set(_ moment: Timestamp) { present.withLock { $0 = moment } }
+    func set(_ moment: Timestamp) { current.withLock { $0 = moment } }
 }

@@ -5,7 +5,7 @@ import SanguineModel
 
 @testable import SanguineAuthority
 
-/// An OpenID provider with made keys, which signs whatever a test asks for.
+/// An OpenID provider with generated keys that signs any claims.
 struct TestIssuer {
     /// An algorithm for which the provider has a key.
     enum Kind: String, CaseIterable, Sendable {

@@ -56,7 +56,7 @@ struct AdminReadingTests {
         }
     }
 
-    @Test func `each read of accounts is recorded, without what was searched`() async throws {
+    @Test func `each read of accounts is recorded, without the search terms`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let id = guest.account.id

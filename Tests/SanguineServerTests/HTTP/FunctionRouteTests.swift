@@ -312,8 +312,8 @@ struct FunctionRouteTests {
         #expect((balance.available, balance.held) == (100, 0))
         #expect(reply.head == balance.head)
         // The key returns the failure, and a call with the key runs again.
-        let told = try await guest.get("/v1/calls/k")
-        #expect(told.status == status && told.code == code)
+        let repetition = try await guest.get("/v1/calls/k")
+        #expect(repetition.status == status && repetition.code == code)
         let again = try await guest.ask("Why?", key: "k")
         #expect(again.code == code)
         #expect(again["Idempotency-Replayed"] == nil)

@@ -91,7 +91,7 @@ struct IdentityRouteTests {
         }
     }
 
-    @Test func `a refused token is 401 with the failed check, and the session goes on`()
+    @Test func `a refused token is 401 with the failed check, and the session continues`()
         async throws
     {
         try await with { server, issuer in

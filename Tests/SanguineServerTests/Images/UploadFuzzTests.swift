@@ -83,7 +83,7 @@ struct UploadFuzzTests {
     }
 
     @Test(.requires(.vips))
-    func `a file that is truncated anywhere is refused, or shows the part that is there`()
+    func `a file that is truncated anywhere is refused, or shows its complete part`()
         async throws
     {
         try await SampleImages.with { samples in

@@ -20,7 +20,7 @@ struct FailureCauseTableTests {
         let name: String
         let reply: ScriptedUpstream.Reply
         /// The status and code that the caller gets.
-        let told: String
+        let outcome: String
         /// The upstream's code that the caller gets.
         var word: String?
         /// The charged tokens.
@@ -74,7 +74,7 @@ struct FailureCauseTableTests {
                     usage: #"{"prompt_tokens":1,"completion_tokens":3}"#
                 )
             ),
-            told: "200",
+            outcome: "200",
             charged: 3,
             fallsBack: false,
             counts: false
@@ -82,7 +82,7 @@ struct FailureCauseTableTests {
         Row(
             name: "400 context_length_exceeded",
             reply: error(tooLong, "400 Bad Request"),
-            told: "422 upstream_refused",
+            outcome: "422 upstream_refused",
             word: "context_length_exceeded",
             fallsBack: false,
             counts: false,
@@ -91,7 +91,7 @@ struct FailureCauseTableTests {
         Row(
             name: "400 content_policy_violation",
             reply: error(error(code: "content_policy_violation"), "400 Bad Request"),
-            told: "422 upstream_refused",
+            outcome: "422 upstream_refused",
             word: "content_policy_violation",
             fallsBack: false,
             counts: false,
@@ -100,14 +100,14 @@ struct FailureCauseTableTests {
         Row(
             name: "400 unsupported_parameter",
             reply: error(error(code: "unsupported_parameter"), "400 Bad Request"),
-            told: "502 upstream_failed",
+            outcome: "502 upstream_failed",
             counts: false,
             logged: "400 unsupported_parameter"
         ),
         Row(
             name: "413 without words",
             reply: error("{}", "413 Content Too Large"),
-            told: "422 upstream_refused",
+            outcome: "422 upstream_refused",
             fallsBack: false,
             counts: false,
             logged: "413"
@@ -115,38 +115,38 @@ struct FailureCauseTableTests {
         Row(
             name: "404 model_not_found",
             reply: error(error(code: "model_not_found"), "404 Not Found"),
-            told: "502 upstream_failed",
+            outcome: "502 upstream_failed",
             counts: false,
             logged: "404 model_not_found"
         ),
         Row(
             name: "401 invalid_api_key",
             reply: error(error(code: "invalid_api_key"), "401 Unauthorized"),
-            told: "502 upstream_failed",
+            outcome: "502 upstream_failed",
             logged: "401 invalid_api_key"
         ),
         Row(
             name: "429 rate_limit_exceeded",
             reply: error(error(code: "rate_limit_exceeded"), "429 Too Many Requests"),
-            told: "502 upstream_failed",
+            outcome: "502 upstream_failed",
             logged: "429 rate_limit_exceeded"
         ),
         Row(
             name: "500",
             reply: error(error(code: "server_error"), "500 Internal Server Error"),
-            told: "502 upstream_failed",
+            outcome: "502 upstream_failed",
             logged: "500 server_error"
         ),
         Row(
             name: "529 overloaded_error",
             reply: error(error(code: "overloaded_error"), "529 Overloaded"),
-            told: "502 upstream_failed",
+            outcome: "502 upstream_failed",
             logged: "529 overloaded_error"
         ),
         Row(
             name: "200 with a caller's error",
             reply: error(tooLong, "200 OK"),
-            told: "422 upstream_refused",
+            outcome: "422 upstream_refused",
             word: "context_length_exceeded",
             fallsBack: false,
             counts: false,
@@ -155,23 +155,23 @@ struct FailureCauseTableTests {
         Row(
             name: "200 with the upstream's error",
             reply: error(#"{"error":"the engine died"}"#, "200 OK"),
-            told: "502 upstream_failed",
+            outcome: "502 upstream_failed",
             logged: "500"
         ),
         Row(
             name: "200 without an answer",
             reply: error("{}", "200 OK"),
-            told: "502 upstream_failed"
+            outcome: "502 upstream_failed"
         ),
         Row(
             name: "200 with a page",
             reply: error("<html>Sign in</html>", "200 OK"),
-            told: "502 upstream_failed"
+            outcome: "502 upstream_failed"
         ),
         Row(
             name: "200 with reasoning that used all tokens",
             reply: error(withoutContent, "200 OK"),
-            told: "200",
+            outcome: "200",
             charged: 4,
             fallsBack: false,
             counts: false
@@ -179,12 +179,12 @@ struct FailureCauseTableTests {
         Row(
             name: "a connection closed without an answer",
             reply: .bytesThenHangUp(""),
-            told: "502 upstream_failed"
+            outcome: "502 upstream_failed"
         ),
         Row(
             name: "a first frame with a caller's error",
             reply: stream([tooLong]),
-            told: "422 upstream_refused",
+            outcome: "422 upstream_refused",
             word: "context_length_exceeded",
             fallsBack: false,
             counts: false,
@@ -194,7 +194,7 @@ struct FailureCauseTableTests {
         Row(
             name: "a frame with an error after a part",
             reply: stream([part, error(code: "content_filter")]),
-            told: "422 upstream_refused",
+            outcome: "422 upstream_refused",
             word: "content_filter",
             charged: 1,
             fallsBack: false,
@@ -205,7 +205,7 @@ struct FailureCauseTableTests {
         Row(
             name: "a stream that breaks after a part",
             reply: stream([part]),
-            told: "502 upstream_failed",
+            outcome: "502 upstream_failed",
             charged: 1,
             fallsBack: false,
             isStreamed: true
@@ -218,7 +218,7 @@ struct FailureCauseTableTests {
     ) async throws {
         let notes = Notes()
         let end = try await one(row, notes)
-        #expect(end.told == row.told)
+        #expect(end.outcome == row.outcome)
         #expect(end.word == row.word)
         #expect(end.charged == row.charged)
         let log = notes.text
@@ -229,7 +229,7 @@ struct FailureCauseTableTests {
         let (kept, others) = try await keepsOut(row)
         #expect(others == row.counts)
         let columns = [
-            row.name, end.told, end.word ?? "-", "charged \(end.charged)",
+            row.name, end.outcome, end.word ?? "-", "charged \(end.charged)",
             fallsBack ? "falls back" : "ends", kept ? "excludes the account" : "counts nothing",
             others ? "two accounts: all out" : "-", log.isEmpty ? "no line" : "log: \(log)",
         ]
@@ -239,7 +239,7 @@ struct FailureCauseTableTests {
     // MARK: - One call
 
     private struct End {
-        var told: String
+        var outcome: String
         var word: String?
         var charged: Int64
         var body: String
@@ -258,7 +258,7 @@ struct FailureCauseTableTests {
             #expect(report.differences.isEmpty, "\(report)")
             let charged = before - balance.available
             found.withLock {
-                $0 = End(told: body.told, word: body.word, charged: charged, body: body.text)
+                $0 = End(outcome: body.outcome, word: body.word, charged: charged, body: body.text)
             }
         }
         return try #require(found.withLock { $0 })
@@ -268,7 +268,7 @@ struct FailureCauseTableTests {
         _ row: Row,
         _ guest: Guest,
         _ number: Int = 0
-    ) async throws -> (told: String, word: String?, text: String) {
+    ) async throws -> (outcome: String, word: String?, text: String) {
         let input = #"{"input":{"question":"\#(number): \#(Self.prompt)"}}"#
         let headers = row.isStreamed ? ["Accept": "text/event-stream"] : [:]
         let reply = try await guest.post("/v1/functions/ask", input, headers: headers)
@@ -278,8 +278,8 @@ struct FailureCauseTableTests {
         }
         let problem = json?["code"]?.string
         let status = json?["status"]?.integer ?? Int64(reply.status)
-        let told = problem.map { "\(status) \($0)" } ?? "\(status)"
-        return (told, json?["upstream"]?["code"]?.string, reply.body)
+        let outcome = problem.map { "\(status) \($0)" } ?? "\(status)"
+        return (outcome, json?["upstream"]?["code"]?.string, reply.body)
     }
 
     // MARK: - The next upstream, and other accounts
@@ -306,11 +306,11 @@ struct FailureCauseTableTests {
             for number in 0..<5 { _ = try await call(row, guests.0, number) }
             let sixth = try await call(row, guests.0, 5)
             let bystander = try await call(row, guests.1)
-            #expect(bystander.told == row.told, "one account's calls exclude another account")
+            #expect(bystander.outcome == row.outcome, "one account's calls exclude another account")
             for number in 1..<5 { _ = try await call(row, guests.1, number) }
             let third = try await call(row, guests.2)
             found.withLock {
-                $0 = (sixth.told == "503 overloaded", third.told == "503 overloaded")
+                $0 = (sixth.outcome == "503 overloaded", third.outcome == "503 overloaded")
             }
         }
         return found.withLock { $0 }

@@ -243,7 +243,7 @@ struct SharedGuestTests {
         }
         #expect(others.allSatisfy { $0 < guest }, "The merged guest is asked about last.")
         let confirmed = await MergedGuests(services: phone.services)
-            .news(Set(others + [guest]), for: phone.users.current)
+            .newlyConfirmed(Set(others + [guest]), for: phone.users.current)
         #expect(confirmed == [guest])
         let token = try await phone.users.current.session.accessToken()
         let again = try await MergedGuests(services: phone.services)

@@ -58,11 +58,11 @@ struct LiveBatchesTests {
 
     @Test func `ids of another epoch do not continue the batches`() {
         var fresh = LiveBatches(after: FeedMark(number: 3))
-        var told: [Bool] = []
+        var reported: [Bool] = []
         for id in ["", "4", "one.5", "one.6", "7", "two.8"] {
-            told.append(fresh.isContinued(at: id))
+            reported.append(fresh.isContinued(at: id))
         }
-        #expect(told == [true, true, true, true, true, false])
+        #expect(reported == [true, true, true, true, true, false])
         var known = LiveBatches(after: FeedMark(epoch: Epoch("one"), number: 3))
         let isContinued = known.isContinued(at: "two.4")
         #expect(!isContinued)

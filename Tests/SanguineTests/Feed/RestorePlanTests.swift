@@ -118,7 +118,7 @@ import Testing
         #expect(game.isComplete && game.pages < 20)
     }
 
-    @Test(arguments: 1...200) func `each number is restored once, whatever is interrupted`(
+    @Test(arguments: 1...200) func `each number is restored once in spite of interruptions`(
         _ seed: UInt64
     ) {
         var random = SplitMix64(seed: seed)

@@ -159,8 +159,8 @@ struct OfflineCallTests {
                     guard let key = functions.balance.calls.first?.key,
                         found.withLock({ $0 == nil })
                     else { return }
-                    let flight = try? functions.find(key)
-                    found.withLock { $0 = flight }
+                    let call = try? functions.find(key)
+                    found.withLock { $0 = call }
                 },
                 refresh: { _ in nil }
             )
@@ -187,7 +187,7 @@ struct OfflineCallTests {
         #expect(try client.users.current.store.names(with: "77777003").isEmpty)
     }
 
-    @Test func `a large request is stored until it is no longer sent`() async throws {
+    @Test func `a large request is stored until it is answered`() async throws {
         struct Long: FunctionCall {
             static let name = "long"
             static let whenOffline = OfflineCall.queue

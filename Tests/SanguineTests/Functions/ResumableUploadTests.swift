@@ -24,13 +24,13 @@ struct ResumableUploadTests {
 
     @Test func `a large file is sent in parts with progress`() async throws {
         let client = try client()
-        let told = Mutex<[UploadProgress]>([])
+        let reported = Mutex<[UploadProgress]>([])
         let facts = try await client.upload(film) { progress in
-            told.withLock { $0.append(progress) }
+            reported.withLock { $0.append(progress) }
         }
         #expect(facts.type == "video/mp4" && facts.size <= Self.film.count)
         #expect(network.offsets == [0, 2 << 20, 4 << 20])
-        let all = told.withLock { $0 }
+        let all = reported.withLock { $0 }
         #expect(all.last?.fraction == 1)
         #expect(all.map(\.sentBytes) == all.map(\.sentBytes).sorted())
         #expect(Set(all.map(\.totalBytes)) == [Int64(Self.film.count)])
@@ -44,7 +44,7 @@ struct ResumableUploadTests {
     }
 
     @Test(arguments: [false, true])
-    func `an upload goes on after a cut, also if only the answer was lost`(
+    func `an interrupted upload continues, even if only the answer was lost`(
         isReceived: Bool
     ) async throws {
         let client = try client()
@@ -116,7 +116,7 @@ struct ResumableUploadTests {
         #expect(network.count("POST", "/v1/blobs") == 1)
     }
 
-    @Test func `a file that changes in the meantime is not mixed`() async throws {
+    @Test func `a file that changes during its upload is not sent in mixed parts`() async throws {
         try await ClientFixture.withFolder { folder in
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             let url = folder.appending(path: "film.mp4")

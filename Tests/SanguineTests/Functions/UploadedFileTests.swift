@@ -135,12 +135,12 @@ struct UploadedFileTests {
     @Test func `a failed upload is retried, and its progress starts over`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.refuse(path, Problem(.overloaded, "A test's refusal."))
-        let told = Mutex<[Double]>([])
+        let reported = Mutex<[Double]>([])
         let facts = try await client.upload(photo) { progress in
-            told.withLock { $0.append(progress.fraction) }
+            reported.withLock { $0.append(progress.fraction) }
         }
         #expect(facts.type == "image/jpeg" && authority.count(path) == 2)
-        #expect(told.withLock { $0 }.last == 1)
+        #expect(reported.withLock { $0 }.last == 1)
     }
 
     @Test func `an unknown file type is refused at once`() async throws {

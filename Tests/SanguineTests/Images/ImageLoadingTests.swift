@@ -13,7 +13,7 @@ struct ImageLoadingTests {
     private let stage = ImageStage()
     private let size = ImageStage.size
 
-    @Test func `an image in memory is there at once, and is not requested again`() async throws {
+    @Test func `an image in memory is shown at once, and is not requested again`() async throws {
         let client = try stage.client().client
         let source = ImageStage.url("a.png")
         #expect(client.images.cached(source, fitting: size) == nil)
@@ -64,7 +64,7 @@ struct ImageLoadingTests {
         let reader = Task { try await ImageStage.all(of: stream) }
         try await stage.network.waitForHeld(2)
         try await stage.network.releaseFirst { $0.url.query()?.contains("w=128") == true }
-        try await eventually("the thumbnail is there") {
+        try await eventually("the thumbnail is shown") {
             client.images.cached(.file(ImageStage.id(1)), fitting: size)?.isThumbnail == true
         }
         stage.network.release()

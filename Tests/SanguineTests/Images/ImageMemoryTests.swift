@@ -154,7 +154,7 @@ struct ImageFilesTests {
         #expect(removed == ["a"] && state.bytes == 20)
     }
 
-    @Test func `random events keep the limit`() {
+    @Test func `random events never exceed the limit`() {
         for seed in Fuzz.seeds(1...20) {
             var random = SplitMix64(seed: seed)
             var files = ImageFiles(limit: 100)

@@ -13,7 +13,7 @@ struct ImageModelTests {
     private let stage = ImageStage()
     private let size = ImageStage.size
 
-    @Test func `an image in memory is there when the model is created`() async throws {
+    @Test func `an image in memory is shown when the model is created`() async throws {
         let client = try stage.client().client
         _ = try await client.images.image(ImageStage.url("a.png"), fitting: size)
         let model = client.images.model(ImageStage.url("a.png"), fitting: size)
@@ -26,7 +26,7 @@ struct ImageModelTests {
         #expect(model.phase == .empty && stage.requests() == 0)
         model.appear()
         #expect(model.phase == .loading)
-        try await eventually("the image is there") { model.phase == .ready }
+        try await eventually("the image is shown") { model.phase == .ready }
         #expect(model.image?.width == 800 && model.error == nil)
     }
 
@@ -66,23 +66,23 @@ struct ImageModelTests {
         model.show(ImageStage.url("b.png"), fitting: size)
         #expect(model.image == nil)
         try await stage.network.releaseFirst { $0.url.path().contains("b.png") }
-        try await eventually("the new image is there") { model.phase == .ready }
+        try await eventually("the new image is shown") { model.phase == .ready }
         stage.network.release()
         #expect(model.image?.key.resource.hasSuffix("b.png") == true)
         model.show(nil)
         #expect(model.image == nil && model.phase == .empty)
     }
 
-    @Test func `the same image at another size stays until the new one is there`() async throws {
+    @Test func `the same image at another size stays until the new one is loaded`() async throws {
         let client = try stage.client().client
         let model = client.images.model(.file(ImageStage.id(1)), fitting: size)
         model.appear()
-        try await eventually("the image is there") { model.phase == .ready }
+        try await eventually("the image is shown") { model.phase == .ready }
         stage.network.hold()
         model.show(.file(ImageStage.id(1)), fitting: ImageSize(width: 2_000, height: 10))
         #expect(model.image?.width == 768 && model.phase == .thumbnail)
         stage.network.release()
-        try await eventually("the larger one is there") { model.image?.width == 2_048 }
+        try await eventually("the larger one is shown") { model.image?.width == 2_048 }
     }
 
     @Test func `a failure can be retried`() async throws {
@@ -93,7 +93,7 @@ struct ImageModelTests {
         try await eventually("the request has failed") { model.phase == .failed }
         #expect(model.error != nil)
         model.retry()
-        try await eventually("the image is there") { model.phase == .ready }
+        try await eventually("the image is shown") { model.phase == .ready }
         #expect(model.error == nil)
     }
 
@@ -108,7 +108,7 @@ struct ImageModelTests {
         #expect(!model.isVisible && model.phase == .empty && model.error == nil)
         #expect(client.images.statistics.visibleImages == 0)
         model.appear()
-        try await eventually("the image is there") { model.phase == .ready }
+        try await eventually("the image is shown") { model.phase == .ready }
         #expect(client.images.statistics.visibleImages > 0)
     }
 
@@ -116,7 +116,7 @@ struct ImageModelTests {
         let client = try stage.client().client
         let model = client.images.model(ImageStage.url("a.png"), fitting: size)
         model.appear()
-        try await eventually("the image is there") { model.phase == .ready }
+        try await eventually("the image is shown") { model.phase == .ready }
         client.images.trimMemory()
         #expect(client.images.cached(ImageStage.url("a.png"), fitting: size) != nil)
         model.disappear()
@@ -129,14 +129,14 @@ struct ImageModelTests {
         let client = try stage.client().client
         let model = client.images.model(.file(ImageStage.id(1)), fitting: size)
         model.appear()
-        try await eventually("the image is there") { model.phase == .ready }
+        try await eventually("the image is shown") { model.phase == .ready }
         stage.network.hold()
         await client.signOut(keeping: .nothing)
         #expect(model.image == nil)
         stage.network.release()
     }
 
-    @Test func `a placeholder is there in the first frame`() throws {
+    @Test func `a placeholder is shown in the first frame`() throws {
         let client = try stage.client().client
         let hash = try #require(ThumbHash(base64: "1QcSHQRnh493V4dIh4eXh1h4kJUI"))
         let model = client.images.model(

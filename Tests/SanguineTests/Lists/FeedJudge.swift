@@ -24,7 +24,7 @@ import SanguineModel
 /// after the page until they are reviewed.
 struct FeedJudge {
     /// A page that the client has applied.
-    struct Landing {
+    struct AppliedPage {
         /// The index of the answer in ``SimulatedFeed/answers``.
         var answer: Int
         /// The server's version when the page was requested.
@@ -55,33 +55,33 @@ struct FeedJudge {
     /// - Parameters:
     ///   - view: The list as it is shown now.
     ///   - feed: The server.
-    ///   - landings: The pages that were applied, in the order of their answers.
+    ///   - appliedPages: The pages that were applied, in the order of their answers.
     /// - Returns: A description of the violation, or `nil`.
     mutating func fault(
         in view: View,
         of feed: SimulatedFeed,
-        after landings: [Landing] = []
+        after appliedPages: [AppliedPage] = []
     ) -> String? {
-        for landing in landings { note(landing, feed) }
-        noteMoves(view.rows, feed)
+        for applied in appliedPages { recordEnds(applied, feed) }
+        recordMoves(view.rows, feed)
         defer { before = view.rows }
         return doubled(view)
             ?? disordered(view, feed)
-            ?? dead(view, feed, landings)
+            ?? dead(view, feed, appliedPages)
             ?? missing(view, feed)
-            ?? vanished(view, feed, landings)
+            ?? vanished(view, feed, appliedPages)
     }
 
     /// Forgets all observations because the client starts over.
     mutating func reset() { self = FeedJudge(excused: excused) }
 
-    private mutating func note(_ landing: Landing, _ feed: SimulatedFeed) {
-        let answer = feed.answers[landing.answer]
+    private mutating func recordEnds(_ applied: AppliedPage, _ feed: SimulatedFeed) {
+        let answer = feed.answers[applied.answer]
         if answer.start == .beginning { top = answer }
         if answer.end == .end { end = answer }
     }
 
-    private mutating func noteMoves(_ rows: [FeedRow], _ feed: SimulatedFeed) {
+    private mutating func recordMoves(_ rows: [FeedRow], _ feed: SimulatedFeed) {
         for row in rows {
             let isThere = feed.history[row.id]?.place == row.place
             if isThere { misplaced.remove(row.id) } else { misplaced.insert(row.id) }
@@ -129,13 +129,13 @@ struct FeedJudge {
     private mutating func dead(
         _ view: View,
         _ feed: SimulatedFeed,
-        _ landings: [Landing]
+        _ appliedPages: [AppliedPage]
     ) -> String? {
-        for landing in landings {
-            for row in view.rows where feed.answers[landing.answer].covers(row.place) {
-                guard let deleted = feed.history[row.id]?.deleted, deleted <= landing.asked
+        for applied in appliedPages {
+            for row in view.rows where feed.answers[applied.answer].covers(row.place) {
+                guard let deleted = feed.history[row.id]?.deleted, deleted <= applied.asked
                 else { continue }
-                guard hasPassed(row, landing.answer, feed) else {
+                guard hasPassed(row, applied.answer, feed) else {
                     return "row \(row.id) was deleted before the request, and is still shown"
                 }
                 excused += 1
@@ -172,7 +172,7 @@ struct FeedJudge {
     private func vanished(
         _ view: View,
         _ feed: SimulatedFeed,
-        _ landings: [Landing]
+        _ appliedPages: [AppliedPage]
     ) -> String? {
         guard !before.isEmpty, let first = view.rows.first, let last = view.rows.last
         else { return nil }
@@ -182,7 +182,7 @@ struct FeedJudge {
                 history.place == row.place,
                 first.place < row.place, row.place < last.place
             else { continue }
-            let isCovered = landings.contains { feed.answers[$0.answer].covers(row.place) }
+            let isCovered = appliedPages.contains { feed.answers[$0.answer].covers(row.place) }
             if !isCovered { return "row \(row.id) has vanished" }
         }
         return nil

@@ -20,7 +20,7 @@ struct ListFuzzTests {
         let replay = Fuzz.replay(Self.self, seed: seed, simulation.fault ?? "")
         #expect(simulation.fault == nil, replay)
         #expect(simulation.excused <= 1 + Self.events / 5_000, replay)
-        #expect(simulation.landings > Self.events / 20, "The seed covers too little.")
+        #expect(simulation.completions > Self.events / 20, "The seed covers too little.")
     }
 
     @Test func `the seeds cover expired cursors, reviews and readers further down`() {

@@ -128,7 +128,7 @@ private struct ListGame {
         fault = judge.fault(
             in: view,
             of: feed,
-            after: (first..<feed.answers.count).map { FeedJudge.Landing(answer: $0, asked: asked) }
+            after: (first..<feed.answers.count).map { .init(answer: $0, asked: asked) }
         )
     }
 }

@@ -52,7 +52,7 @@ struct ListPhaseTests {
         let test = try TestClient(network: server.network())
         let list = ObservedList(test.client)
         list.begin()
-        try await eventually("the rows are there") { list.snapshots.last?.phase == .ready }
+        try await eventually("the rows are shown") { list.snapshots.last?.phase == .ready }
 
         let first = try #require(list.first(rows: 20))
         #expect(first.phase == .ready)
@@ -149,7 +149,7 @@ struct ListPhaseTests {
         test.wall.advance(by: .seconds(5))
         let rows = Array(test.client.snapshot(of: .feed("a")).items.prefix(3))
         test.client.set(rows, for: .feed("a"))
-        try await eventually("the rows are there") { list.first(rows: 3) != nil }
+        try await eventually("the rows are shown") { list.first(rows: 3) != nil }
 
         #expect(list.first(rows: 3)?.phase == .ready)
         #expect(list.first(rows: 3)?.asOf == test.wall.now())
@@ -165,7 +165,7 @@ struct ListPhaseTests {
                 if snapshot.items.count == 40 { return }
             }
         }
-        try await eventually("the rows are there") { seen.withLock { $0.last?.phase == .ready } }
+        try await eventually("the rows are shown") { seen.withLock { $0.last?.phase == .ready } }
         try await test.client.loadNext(.feed("a"))
         try await reading.finished()
 

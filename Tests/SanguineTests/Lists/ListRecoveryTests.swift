@@ -75,11 +75,11 @@ extension ListStateTests {
         let refresh = try request(.refresh)
         let recovery = try expire(try request(.next))
         let walk = try #require(recovery.start.first)
-        let landing = try complete(refresh, page("xabc", next: "c2"))
+        let completed = try complete(refresh, page("xabc", next: "c2"))
 
-        #expect(landing.cancel == [walk.number])
-        #expect(landing.start.map(\.cursor) == ["l"])
-        let again = try expire(try #require(landing.start.first))
+        #expect(completed.cancel == [walk.number])
+        #expect(completed.start.map(\.cursor) == ["l"])
+        let again = try expire(try #require(completed.start.first))
         #expect(again.start.map(\.cursor) == [nil])
     }
 
@@ -88,9 +88,9 @@ extension ListStateTests {
         let recovery = try expire(try request(.next))
         let walk = try #require(recovery.start.first)
         let refresh = try request(.refresh)
-        let landing = try complete(walk, page("abcdefghijkl", next: "l2"))
+        let completed = try complete(walk, page("abcdefghijkl", next: "l2"))
 
-        #expect(landing.cancel == [refresh.number])
-        #expect(Set(landing.start.map(\.load)) == [.refresh, .next])
+        #expect(completed.cancel == [refresh.number])
+        #expect(Set(completed.start.map(\.load)) == [.refresh, .next])
     }
 }

@@ -34,7 +34,7 @@ struct ListSimulation {
     private(set) var lastEvent = "start"
     /// A description of the first violation.
     private(set) var fault: String?
-    private(set) var landings = 0
+    private(set) var completions = 0
     private(set) var recoveries = 0
     private(set) var reviews = 0
     /// The number of refreshes that kept the position of a reader further down.
@@ -48,7 +48,7 @@ struct ListSimulation {
     private var waiters: [UInt64: ListLoad] = [:]
     private var judge = FeedJudge()
     /// The pages that the current fetch in each lane has received so far.
-    private var pending: [Bool: [FeedJudge.Landing]] = [:]
+    private var pending: [Bool: [FeedJudge.AppliedPage]] = [:]
     /// Whether the cursor has been renewed for the callers that wait for the next page.
     private var isRenewed = false
     private var lastWaiter: UInt64 = 0
@@ -218,13 +218,13 @@ struct ListSimulation {
             recoveries += 1
             let actions = state.fail(request.number, Self.expired, isCursorExpired: true)
             // A refresh continues with the rows that it has.
-            let landings = actions?.hasNewBase == true ? pending[isNext] ?? [] : []
+            let applied = actions?.hasNewBase == true ? pending[isNext] ?? [] : []
             pending[isNext] = []
             end(actions)
             if isNext, state.tail != nil { isRenewed = true }
-            return look(after: landings)
+            return look(after: applied)
         }
-        landings += 1
+        completions += 1
         if answer.version < feed.version { late += 1 }
         let isFurtherDown = request.load == .refresh && state.hasPrevious
         let place = isFurtherDown ? state.anchor.flatMap { state.ids.contains($0) ? $0 : nil } : nil
@@ -234,9 +234,9 @@ struct ListSimulation {
             request.load == .next && state.tail.map { $0.round < state.list.round } ?? false
         let actions = state.complete(request.number, page)
         pending[isNext, default: []].append(
-            FeedJudge.Landing(answer: answer.number, asked: exchange.asked)
+            FeedJudge.AppliedPage(answer: answer.number, asked: exchange.asked)
         )
-        let landed = settlePending(isNext, actions)
+        let applied = settlePending(isNext, actions)
         end(actions)
         judge.brought(page.items, feed)
         if request.load == .refresh, state.hasPrevious {
@@ -244,7 +244,7 @@ struct ListSimulation {
             judge.left(state.beginning.rows)
             look(after: [])
         } else {
-            look(after: landed)
+            look(after: applied)
         }
         guard actions?.hasNewBase == true else { return }
         if let place, isApart {
@@ -262,22 +262,22 @@ struct ListSimulation {
     private mutating func settlePending(
         _ isNext: Bool,
         _ actions: ListState<FeedRow>.Actions?
-    ) -> [FeedJudge.Landing] {
-        let landed = pending[isNext] ?? []
+    ) -> [FeedJudge.AppliedPage] {
+        let applied = pending[isNext] ?? []
         let isEnded = actions?.hasNewBase == true
         let fetch = isNext ? state.tail : state.head
         if isEnded || fetch?.chain.requests ?? 0 == 0 { pending[isNext] = [] }
-        return isEnded ? landed : []
+        return isEnded ? applied : []
     }
 
-    private mutating func look(after landings: [FeedJudge.Landing]) {
+    private mutating func look(after applied: [FeedJudge.AppliedPage]) {
         let view = FeedJudge.View(
             rows: state.list.rows,
             hasMore: state.hasMore,
             hasPrevious: state.hasPrevious
         )
         guard state.isLoaded else { return }
-        if let found = judge.fault(in: view, of: feed, after: landings) { blame(found) }
+        if let found = judge.fault(in: view, of: feed, after: applied) { blame(found) }
     }
 
     private mutating func lose(_ pick: Int) {

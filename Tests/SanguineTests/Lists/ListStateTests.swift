@@ -76,8 +76,8 @@ struct ListStateTests {
         let starts = (1...1_000).map { _ in join(.next).start.count }
         #expect(starts.reduce(0, +) == 1)
         let number = try #require(state.tail?.number)
-        let landing = state.complete(number, page("efgh", next: nil))
-        let actions = try #require(landing)
+        let completed = state.complete(number, page("efgh", next: nil))
+        let actions = try #require(completed)
 
         #expect(actions.answer.count == 1_000)
         let late = join(.next)
@@ -119,9 +119,9 @@ struct ListStateTests {
         try loadThree()
         let actions = join(.refresh)
         #expect(actions.start.count == 1)
-        let landing = try complete(actions.start[0], page("xyab", next: "b2", version: 1))
+        let completed = try complete(actions.start[0], page("xyab", next: "b2", version: 1))
 
-        #expect(landing.start.isEmpty)
+        #expect(completed.start.isEmpty)
         #expect(shown == "xyabcdefghijkl")
         #expect(state.list.rows[2].version == 1)
         #expect(state.list.next == "l")
@@ -145,8 +145,8 @@ struct ListStateTests {
     @Test mutating func `a shown row is searched for before the list starts over`() throws {
         try loadThree()
         _ = state.show("f")
-        let landing = try complete(try request(.refresh), page("abcx", next: "x"))
-        let second = try #require(landing.start.first)
+        let completed = try complete(try request(.refresh), page("abcx", next: "x"))
+        let second = try #require(completed.start.first)
         #expect(second.cursor == "x")
         _ = try complete(second, page("efghi", next: "i2"))
 
@@ -158,8 +158,8 @@ struct ListStateTests {
         try load(.refresh, page("abcd", next: "d2"))
         let showing = state.show("f")
         let review = try #require(showing.start.first)
-        let landing = try complete(review, page("efgx", next: "x"))
-        let second = try #require(landing.start.first)
+        let completed = try complete(review, page("efgx", next: "x"))
+        let second = try #require(completed.start.first)
         #expect(second.cursor == "x")
         _ = try complete(second, page("ijk", next: "k2"))
 
@@ -205,8 +205,8 @@ struct ListStateTests {
         try loadThree()
         state.setAnchor("f")
         let first = try request(.refresh)
-        let landing = try complete(first, page("wxyz", next: "z"))
-        let second = try #require(landing.start.first)
+        let completed = try complete(first, page("wxyz", next: "z"))
+        let second = try #require(completed.start.first)
         #expect(shown == "abcdefghijkl")
         #expect(second.cursor == "z")
         #expect(second.limit == PageLimits.largestSize)
@@ -247,8 +247,8 @@ struct ListStateTests {
         #expect(shown == "efghijklmnopqrstuvwx")
         #expect(state.beginning.rows.map(\.id).joined() == "1234")
         let request = try request(.previous)
-        let landing = try complete(request, page("1234", next: "4"))
-        let second = try #require(landing.start.first)
+        let completed = try complete(request, page("1234", next: "4"))
+        let second = try #require(completed.start.first)
         _ = try complete(second, page("abcd", next: "d2"))
 
         #expect(shown == "1234abcdefghijklmnop")
@@ -258,8 +258,8 @@ struct ListStateTests {
     @Test mutating func `rows that were added above those further down are not skipped`() throws {
         try loadSix()
         let request = try request(.previous)
-        let landing = try complete(request, page("abd1", next: "1"))
-        let second = try #require(landing.start.first)
+        let completed = try complete(request, page("abd1", next: "1"))
+        let second = try #require(completed.start.first)
         #expect(second.cursor == "1")
         _ = try complete(second, page("23ef", next: "f2"))
 
@@ -301,8 +301,8 @@ struct ListStateTests {
         try load(.next, page("mnop", next: "p"))
         try load(.next, page("qrst", next: "t"))
         state.setAnchor("s")
-        let landing = try complete(try request(.refresh), page("1234", next: "4"))
-        let second = try #require(landing.start.first)
+        let completed = try complete(try request(.refresh), page("1234", next: "4"))
+        let second = try #require(completed.start.first)
         _ = try complete(second, page("abcd", next: "d2"))
 
         #expect(shown == "abcdefghijklmnopqrst")

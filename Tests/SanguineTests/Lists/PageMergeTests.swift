@@ -23,9 +23,9 @@ struct PageMergeTests {
         return effect
     }
 
-    private func shown(_ landing: PageMerge<Track>, _ effects: [Effect]) -> Int? {
-        var list = PageList(rows: landing.page.items)
-        list.possiblyApplied = landing.possiblyApplied ?? [:]
+    private func shown(_ merge: PageMerge<Track>, _ effects: [Effect]) -> Int? {
+        var list = PageList(rows: merge.page.items)
+        list.possiblyApplied = merge.possiblyApplied ?? [:]
         let box = EffectTable.List(effects: effects).applied(to: .of(list))
         return box.value(as: PageList<Track>.self)?.rows.first?.plays
     }
@@ -37,21 +37,21 @@ struct PageMergeTests {
         held.possiblyApplied = [1: PossiblyApplied([effects[0]])]
         let page = ListPage(items: [Track(id: 1, plays: 1, title: "Theirs")], hasMore: false)
 
-        let landing = PageMerge(page, over: held, effects: effects)
+        let merge = PageMerge(page, over: held, effects: effects)
 
-        #expect(shown(landing, effects) == 2)
-        #expect(landing.page.items.first?.title == "Theirs")
-        #expect(landing.possiblyApplied == [1: PossiblyApplied([effects[0]])])
+        #expect(shown(merge, effects) == 2)
+        #expect(merge.page.items.first?.title == "Theirs")
+        #expect(merge.possiblyApplied == [1: PossiblyApplied([effects[0]])])
     }
 
     @Test func `an effect that a first row may contain is not shown on top of it`() {
         let effects = [play(1, sentAt: 1), play(2, sentAt: 5), play(3, sentAt: nil)]
         let page = ListPage(items: [Track(id: 1, plays: 2)], hasMore: false)
 
-        let landing = PageMerge(page, over: PageList(), effects: effects)
+        let merge = PageMerge(page, over: PageList(), effects: effects)
 
-        #expect(shown(landing, effects) == 3)
-        #expect(landing.possiblyApplied == [1: PossiblyApplied([effects[0], effects[1]])])
+        #expect(shown(merge, effects) == 3)
+        #expect(merge.possiblyApplied == [1: PossiblyApplied([effects[0], effects[1]])])
     }
 
     /// Inserts track 1.
@@ -72,11 +72,11 @@ struct PageMergeTests {
         // The row was read before the play was applied.
         let page = ListPage(items: [Track(id: 1, title: "Theirs")], hasMore: false)
 
-        let landing = PageMerge(page, over: PageList(), effects: effects)
+        let merge = PageMerge(page, over: PageList(), effects: effects)
 
-        #expect(shown(landing, effects) == 1)
-        #expect(landing.page.items.first?.title == "Theirs")
-        #expect(landing.possiblyApplied == [:])
+        #expect(shown(merge, effects) == 1)
+        #expect(merge.page.items.first?.title == "Theirs")
+        #expect(merge.possiblyApplied == [:])
     }
 
     @Test func `a row that a pending write removes may contain another write`() {
@@ -88,20 +88,20 @@ struct PageMergeTests {
         let play = play(2, sentAt: 5)
         let page = ListPage(items: [Track(id: 1, plays: 1)], hasMore: false)
 
-        let landing = PageMerge(page, over: PageList(), effects: [remove, play])
+        let merge = PageMerge(page, over: PageList(), effects: [remove, play])
 
-        #expect(shown(landing, [remove, play]) == nil)
+        #expect(shown(merge, [remove, play]) == nil)
         // The server refuses the removal.
-        #expect(shown(landing, [play]) == 1)
+        #expect(shown(merge, [play]) == 1)
     }
 
     @Test func `a queued write to an inserted row is shown once when the row is fetched`() {
         let effects = [insert(1, sentAt: 1), play(2, sentAt: 5), play(3, sentAt: nil)]
         let page = ListPage(items: [Track(id: 1)], hasMore: false)
 
-        let landing = PageMerge(page, over: PageList(), effects: effects)
+        let merge = PageMerge(page, over: PageList(), effects: effects)
 
-        #expect(shown(landing, effects) == 2)
-        #expect(landing.page.items.first?.plays == 0)
+        #expect(shown(merge, effects) == 2)
+        #expect(merge.page.items.first?.plays == 0)
     }
 }

@@ -53,10 +53,10 @@ struct ClientObserverTests {
         let missed = observer.events.reduce(0) { sum, event in
             if case .overlooked(let count) = event { sum + count } else { sum }
         }
-        let told = observer.events.count { $0 == .storeDegraded }
+        let degraded = observer.events.count { $0 == .storeDegraded }
 
         #expect(missed >= surplus)
-        #expect(told + missed == MetricsLimits.waitingEvents * 2 + surplus)
+        #expect(degraded + missed == MetricsLimits.waitingEvents * 2 + surplus)
     }
 
     @Test func `an observer is notified when the user changes`() throws {

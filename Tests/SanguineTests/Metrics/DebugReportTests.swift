@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Each section shows the real state of a client, and no section shows what is the user's.
+/// Each section shows the real state of a client, and no section shows the user's data.
 @Suite("Debug report", .bounded)
 struct DebugReportTests {
     /// Part of every value, parameter, lane, id and credential that must not be shown.

@@ -143,9 +143,9 @@ struct UnheldModelTests {
         test.client.set(Profile(name: "0"), for: .profile("ada"))
         weak var model: ValueModel<Profile>?
         let view = DrawnView {
-            let present = test.client.model(.profile("ada"))
-            model = present
-            return present.value?.name
+            let current = test.client.model(.profile("ada"))
+            model = current
+            return current.value?.name
         }
         await turns()
         #expect(model != nil)
@@ -181,7 +181,7 @@ struct UnheldModelTests {
         held = nil
         let next = test.client.model(.profile("ada"))
         test.network.release()
-        try await eventually("the value is there") { next.value != nil }
+        try await eventually("the value is shown") { next.value != nil }
 
         #expect(test.network.requests.count == 1)
     }

@@ -92,7 +92,7 @@ struct MutationCostTests {
 /// The search for the next operation to send starts where the last one ended.
 @Suite("Search for the next operation", .bounded(.seconds(120)))
 struct FlightSearchTests {
-    private static let flights: [OutboxState.Kind: Int] = [.record: 2, .remote: 3]
+    private static let sends: [OutboxState.Kind: Int] = [.record: 2, .remote: 3]
 
     /// Returns the next operation to send by searching all of them.
     private static func expected(_ state: OutboxState) -> Int64? {
@@ -108,7 +108,7 @@ struct FlightSearchTests {
             if case .sending = item.phase { true } else { false }
         }
         let flying = state.items.values.filter { $0.kind == kind && isSending($0) }
-        guard flying.count < flights[kind, default: 0] else { return nil }
+        guard flying.count < sends[kind, default: 0] else { return nil }
         var closed = Set(flying.map(\.lane))
         let waits = Set(state.waits.keys.filter { $0.kind == kind }.map(\.lane))
         for item in state.items.values where item.kind == kind {
@@ -125,7 +125,7 @@ struct FlightSearchTests {
         var random = SplitMix64(seed: seed)
         var state = OutboxState(
             limit: 200,
-            Self.flights.mapValues { .init(operations: 1, sends: $0) }
+            Self.sends.mapValues { .init(operations: 1, sends: $0) }
         )
         var sends: [OutboxState.Send] = []
         var (last, taken) = (Int64(0), 0)

@@ -41,7 +41,7 @@ struct RangeGame {
     /// Returns a version as a value; some have none.
     private func value(_ version: Int) -> Int? { version.isMultiple(of: 4) ? nil : version }
 
-    private mutating func stretch() -> Range<Int> {
+    private mutating func randomRange() -> Range<Int> {
         let from = chance(Self.positions)
         return from..<min(Self.positions, from + 1 + chance(12))
     }
@@ -80,7 +80,7 @@ struct RangeGame {
 
     private mutating func join() {
         guard readers.count < 8 else { return }
-        let range = stretch()
+        let range = randomRange()
         let isRefreshing = chance(10) == 0
         lastEvent = "join \(range)"
         lastReader += 1
@@ -97,7 +97,7 @@ struct RangeGame {
     /// Lets a waiting reader join again, as an observer does after an invalidation.
     private mutating func joinAgain() {
         guard let reader = readers.keys.min() else { return }
-        let range = stretch()
+        let range = randomRange()
         lastEvent = "join \(range) again"
         readers[reader]?.wanted.insert(contentsOf: range)
         readers[reader]?.versions.replaceSubrange(range, with: versions[range])
@@ -158,7 +158,7 @@ struct RangeGame {
     }
 
     private mutating func change() {
-        let range = stretch().prefix(3)
+        let range = randomRange().prefix(3)
         lastEvent = "change \(range)"
         for position in range { versions[position] += 1 }
         let positions = RangeSet(range.startIndex..<range.endIndex)

@@ -99,7 +99,7 @@ struct LocalFileTests {
         #expect(outbox.mayDiscard(1))
     }
 
-    @Test func `an upload that is discarded while it is sent frees its place`() throws {
+    @Test func `an upload that is discarded while it is sent frees its slot`() throws {
         var outbox = Self.outbox()
         outbox.add(.init(id: Self.id(5), sequence: 5, lane: Self.local(5), kind: .upload))
         let upload = try Self.send(.upload, &outbox)

@@ -81,7 +81,7 @@ struct OwnRecordMergeTests {
             .map(\.id.text)
     }
 
-    @Test func `a record that the server has not stored is the newest, whatever the clock says`() {
+    @Test func `an unstored record is the newest, even if the clock is wrong`() {
         let listed = [Self.note("b", at: 20), Self.note("a", at: 10)]
         let own = Self.own([Self.note("mine", at: 1)], unstored: ["mine"])
         #expect(Self.ids(Self.newest, listed, own) == ["mine", "b", "a"])

@@ -230,7 +230,7 @@ struct PublishedRecordsTests {
         #expect(lookups(fixture).count == 2)
     }
 
-    @Test func `a change of the user's own record makes lists of what counts it stale`()
+    @Test func `a change of a counted record makes the lists of the counting records stale`()
         async throws
     {
         let (fixture, client) = try fixture()

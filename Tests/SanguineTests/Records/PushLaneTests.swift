@@ -61,7 +61,7 @@ struct PushLaneTests {
         let client = try await hanging()
         for line in ["two", "three", "four", "five"] { try client.add(line, line: line) }
         try await fixture.network.waitForHeld(4)
-        #expect(fixture.pushes.count == RecordLimits.pushFlights)
+        #expect(fixture.pushes.count == RecordLimits.concurrentPushes)
         fixture.network.release()
         try await client.synchronize()
         #expect(client.outbox.pending.isEmpty && client.count("five") == 1)

@@ -169,7 +169,7 @@ struct UploadWorld {
 
     // MARK: - Network
 
-    /// Waits while the network stops the request; returns `false` if it was cancelled meanwhile.
+    /// Waits while the network stops the request; returns `false` if it was cancelled.
     private static func pass(
         _ request: TransportRequest,
         isAnswered: Bool,

@@ -20,12 +20,12 @@ struct UploadTests {
         func send(_ request: MutationContext) async throws {
             let body = isForm ? RequestBody.multipart([.file("f", at: file)]) : .file(file)
             try await request.post("songs/a", body) { progress in
-                Self.told.withLock { $0[file, default: []].append(progress.fraction) }
+                Self.progressReports.withLock { $0[file, default: []].append(progress.fraction) }
             }
         }
 
         /// The progress reported to each file's closure.
-        static let told = WatchedState<[URL: [Double]]>([:])
+        static let progressReports = WatchedState<[URL: [Double]]>([:])
     }
 
     private let fixture: SongFixture
@@ -73,7 +73,7 @@ struct UploadTests {
         )
         fixture.network.release()
         #expect(try await outcome(of: receipt) == .applied)
-        #expect(SendFile.told.value[file] == [0, 0.5, 1])
+        #expect(SendFile.progressReports.value[file] == [0, 0.5, 1])
         #expect(client.outbox.pending.allSatisfy { $0.progress == nil })
     }
 
@@ -91,33 +91,33 @@ struct UploadTests {
         }
 
         // So small a file has fewer bytes than hundredths.
-        #expect(SendFile.told.value[file] == [0, 0.25, 0.5])
+        #expect(SendFile.progressReports.value[file] == [0, 0.25, 0.5])
         fixture.network.release()
     }
 
     @Test func `progress is reported in hundredths, however often the network reports`() {
-        let told = WatchedState<[UploadProgress]>([])
-        let report = UploadReport { progress in told.withLock { $0.append(progress) } }
+        let progressReports = WatchedState<[UploadProgress]>([])
+        let report = UploadReport { progress in progressReports.withLock { $0.append(progress) } }
         for sent in 0...100_000 {
             report.report(UploadProgress(sentBytes: Int64(sent), totalBytes: 100_000))
         }
 
-        #expect(told.value.count == 101)
-        #expect(told.value.last?.fraction == 1)
+        #expect(progressReports.value.count == 101)
+        #expect(progressReports.value.last?.fraction == 1)
     }
 
     @Test func `the requests of one send are counted together`() {
-        let told = WatchedState<[UploadProgress]>([])
+        let progressReports = WatchedState<[UploadProgress]>([])
         let tally = UploadTally()
-        tally.follow { progress in told.withLock { $0.append(progress) } }
+        tally.follow { progress in progressReports.withLock { $0.append(progress) } }
         tally.report(telling: nil).report(UploadProgress(sentBytes: 10, totalBytes: 10))
         let second = tally.report(telling: nil)
         second.report(UploadProgress(sentBytes: 0, totalBytes: 30))
         tally.end()
         second.report(UploadProgress(sentBytes: 30, totalBytes: 30))
 
-        #expect(told.value.map(\.sentBytes) == [10, 10])
-        #expect(told.value.map(\.totalBytes) == [10, 40])
+        #expect(progressReports.value.map(\.sentBytes) == [10, 10])
+        #expect(progressReports.value.map(\.totalBytes) == [10, 40])
     }
 
     @Test func `an upload starts over in the next process with the file's current content`()
@@ -244,7 +244,7 @@ struct UploadTests {
         #expect(fixture.writes.count == 2)
         #expect(Set(fixture.writes.map(\.body)).count == 1)
         #expect(seen.value.count == 2 && seen.value.allSatisfy { ($0 ?? 0) >= 4 })
-        #expect(SendFile.told.value[file] == [0, 1, 0, 1])
+        #expect(SendFile.progressReports.value[file] == [0, 1, 0, 1])
     }
 
     @Test func `a send continues as long as bytes are sent`() async throws {
@@ -276,7 +276,9 @@ struct UploadTests {
         let file = file
         let query = ValueQuery<Song>("like-this", policy: .alwaysStale.retry(.never)) { request in
             try await request.post("songs/b", .multipart([.file("f", at: file)])) { progress in
-                SendFile.told.withLock { $0[file, default: []].append(progress.fraction) }
+                SendFile.progressReports.withLock {
+                    $0[file, default: []].append(progress.fraction)
+                }
             }
         }
         let raw = ValueQuery<Int>("raw", policy: .alwaysStale.retry(.never)) { request in
@@ -285,7 +287,7 @@ struct UploadTests {
 
         #expect(try await client.value(of: query).id == "b")
         #expect(try await client.value(of: raw) == 200)
-        #expect(SendFile.told.value[file] == [0, 1])
+        #expect(SendFile.progressReports.value[file] == [0, 1])
         #expect(fixture.writes.map(\.method) == ["POST", "PUT"])
         #expect(fixture.writes.first?.headers["Content-Type"]?.hasPrefix("multipart/") == true)
         #expect(spooled.isEmpty)

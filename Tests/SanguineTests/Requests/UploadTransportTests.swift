@@ -44,17 +44,20 @@ struct UploadTransportTests {
         defer { server.stop() }
         let transport = URLSessionTransport()
         defer { transport.close() }
-        let told = WatchedState<[UploadProgress]>([])
+        let progressReports = WatchedState<[UploadProgress]>([])
         let response = try await transport.upload(request(server.url("/a"))) { progress in
-            told.withLock { $0.append(progress) }
+            progressReports.withLock { $0.append(progress) }
         }
 
         let text = try #require(server.received.first)
         #expect(response.status == 200)
         #expect(text.lowercased().contains("content-length: \(size)\r\n"))
         #expect(Self.body(of: text)?.utf8.count == size)
-        #expect(told.value.last == UploadProgress(sentBytes: Int64(size), totalBytes: Int64(size)))
-        let sent = told.value.map(\.sentBytes)
+        #expect(
+            progressReports.value.last
+                == UploadProgress(sentBytes: Int64(size), totalBytes: Int64(size))
+        )
+        let sent = progressReports.value.map(\.sentBytes)
         #expect(sent == sent.sorted() && sent.count > 2)
     }
 
@@ -201,14 +204,14 @@ struct UploadTransportTests {
     @Test func `a faulty network carries files and their progress`() async throws {
         let network = ScriptedTransport { _ in .status(200) }
         let faulty = FaultyNetwork(network, seed: 1, clock: ManualClock())
-        let told = WatchedState<[Double]>([])
+        let progressReports = WatchedState<[Double]>([])
         let url = try #require(URL(string: "http://songs.test/a"))
         let response = try await faulty.upload(request(url)) { progress in
-            told.withLock { $0.append(progress.fraction) }
+            progressReports.withLock { $0.append(progress.fraction) }
         }
 
         #expect(response.status == 200)
         #expect(network.requests.map(\.body) == [Data("hello".utf8)])
-        #expect(told.value == [0, 1])
+        #expect(progressReports.value == [0, 1])
     }
 }

@@ -90,8 +90,8 @@ struct SessionStateTests {
         var state = SessionState(restoring: Self.session(1))
         _ = state.rejected("access-1", at: Self.noon)
         _ = state.failed(.sessionEnded, requestNumber: 1)
-        let landing = state.completed(Self.session(2, account: other), requestNumber: 1)
-        #expect(landing == .otherAccount)
+        let completion = state.completed(Self.session(2, account: other), requestNumber: 1)
+        #expect(completion == .otherAccount)
         #expect(state.session == nil && state.account == Self.account)
     }
 

@@ -184,7 +184,7 @@ struct SwitchTests {
         #expect(test.network.requests.last?.timeout == .seconds(7))
     }
 
-    @Test func `the matrix and the report show what is replaced`() throws {
+    @Test func `the matrix and the report show the replaced settings`() throws {
         let test = try TestClient {
             $0.queries = [QueryDeclaration(name: "page", policy: .untilMidnight)]
             $0.functions = [Ask.self]

@@ -88,7 +88,7 @@ struct FaultyNetworkTests {
     }
 
     @Test func `equal seeds behave the same, and other seeds differently`() async throws {
-        var told: [[String]] = []
+        var reported: [[String]] = []
         for seed in [7, 7, 8] as [UInt64] {
             let network = network(seed: seed) {
                 ($0.requestLoss, $0.answerLoss) = (0.3, 0.3)
@@ -96,10 +96,10 @@ struct FaultyNetworkTests {
             for number in 0..<60 {
                 _ = try? await network.send(request(number.isMultiple(of: 3) ? "a" : "b"))
             }
-            told.append(network.events.map(\.description))
+            reported.append(network.events.map(\.description))
             #expect(network.description.hasPrefix("FaultyNetwork, seed \(seed): "))
         }
-        #expect(told[0] == told[1] && told[0] != told[2])
+        #expect(reported[0] == reported[1] && reported[0] != reported[2])
     }
 
     @Test func `a partition cuts off messages in flight and lets nothing through`() async throws {

@@ -200,16 +200,16 @@ extension ClientGame {
     /// operations that wait for their owner's return.
     func checkFiles(_ index: Int) throws {
         let device = devices[index]
-        let present = device.process.client.accountId.flatMap { network.person($0) }
+        let current = device.process.client.accountId.flatMap { network.person($0) }
         let files = try UserGameFiles.contents(of: device.process.folder)
-        for other in Person.allCases where other != present {
+        for other in Person.allCases where other != current {
             let mayWait = device.deeds.map { deeds[$0] }
                 .filter { $0.person == other && !$0.isDiscarded && !$0.isSettled }
             let mark = Data(other.mark.utf8)
             for (name, data) in files.sorted(by: { $0.key < $1.key }) {
                 if !mayWait.isEmpty, name.contains("/sanguine-outbox") { continue }
                 guard data.range(of: mark) != nil else { continue }
-                let who = present?.rawValue ?? "nobody"
+                let who = current?.rawValue ?? "nobody"
                 throw finding("No leak: \(name) of device \(index) says '\(other.mark)' to \(who)")
             }
         }

@@ -41,9 +41,9 @@ extension ClientGame {
             person != holder && devices[index].deeds.contains { deeds[$0].person == person }
         }
         for person in others + [holder] {
-            let present = client.accountId.flatMap { network.person($0) }
+            let current = client.accountId.flatMap { network.person($0) }
             network.setHolder(person, of: index)
-            if let present, present != person {
+            if let current, current != person {
                 try run("a sign-out") { await client.signOut() }
             }
             try until(

@@ -113,7 +113,7 @@ package final class ClientGame {
     /// - Parameters:
     ///   - seed: The seed that determines the game.
     ///   - fault: A fault to plant in the client. Default: none.
-    ///   - hasThreads: Whether it is a game of threads, whatever the seed. Default: no.
+    ///   - hasThreads: Whether it is a game of threads for every seed. Default: no.
     ///   - folder: The folder for its files, in a subfolder named after the seed.
     /// - Throws: An error of a client or the system.
     package init(

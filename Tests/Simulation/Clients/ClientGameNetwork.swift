@@ -74,7 +74,7 @@ final class ClientGameNetwork: Sendable {
         self.isLong = isLong
         authority.refuse { [weak self] operation in
             if operation.mutator == DeepenTally.name, self?.defers() == true {
-                return Refusal(.mutatorUnknown, "Deploy a server that declares the mutator.")
+                return Refusal(.mutatorUnknown, "Deploy a server that declares the mutation.")
             }
             let text = (try? JSONEncoder().encode(operation.arguments)) ?? Data()
             guard text.range(of: Data(Deed.poison.utf8)) != nil else { return nil }
@@ -97,13 +97,13 @@ final class ClientGameNetwork: Sendable {
         }
         authority.serve(GameTell.self, price: GameTell.price, hold: GameTell.expectedCost) {
             [weak self] question, write in
-            for part in [question, " is", " told"] {
+            for part in [question, " is", " streamed"] {
                 await write(part)
                 try await delay.sleep(for: .milliseconds(300))
                 try Self.failIfAsked(question)
             }
             self?.answers(question)
-            return "\(question) is told"
+            return "\(question) is streamed"
         }
         authority.serve(GameFreeAsk.self, price: 0) { [weak self] question in
             try Self.failIfAsked(question)

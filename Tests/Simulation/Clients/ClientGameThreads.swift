@@ -6,7 +6,7 @@ import SanguineTesting
 /// The threads of a game: calls in them, and what readers must see.
 ///
 /// All text of a person begins with their name, and each question is asked once, so that a reader
-/// can tell whose message it is, and whether it is there twice.
+/// can tell whose message it is, and whether it is shown twice.
 final class ClientGameThreads {
     private unowned let game: ClientGame
     /// The threads of each person, without those that were deleted.
@@ -184,7 +184,7 @@ final class ClientGameThreads {
         throw game.finding("No leak: device \(index) shows \(who) '\(other)'")
     }
 
-    /// Checks that each answer follows its question, and that no message is there twice.
+    /// Checks that each answer follows its question, and that no message is shown twice.
     private func checkOrder(
         _ messages: [ThreadMessage],
         in thread: ChatThread,
@@ -241,7 +241,7 @@ final class ClientGameThreads {
         }
     }
 
-    /// Whether no call is running or waiting: each device knows the balance, with what is held.
+    /// Whether no call is running or waiting, so that each device knows the balance and the holds.
     private func isDone() -> Bool {
         let authority = game.network.authority
         for index in game.devices.indices {

@@ -277,7 +277,7 @@ extension LedgerPlay {
         models[index].buy(25 * quantity, as: id)
     }
 
-    /// Refunds a part of a purchase, another part, or nothing any more.
+    /// Refunds a part of a purchase, or a different part, or takes the refund back.
     private mutating func refund(_ index: Int) async throws {
         let ids = models[index].purchases.keys.sorted()
         guard !ids.isEmpty else { return }

@@ -321,15 +321,15 @@ final class AccountGame {
 
     private func checkNow(_ index: Int) throws {
         let device = devices[index]
-        let present = owner(on: index)
-        let own = present.map { words(of: $0.number) } ?? []
+        let current = owner(on: index)
+        let own = current.map { words(of: $0.number) } ?? []
         let shown = UserGameFiles.shown(by: device.client)
         let profile = device.client.cached(.account)?.id
         // The account may have changed in between: then the next step checks.
-        guard device.client.accountId == present?.account else { return }
+        guard device.client.accountId == current?.account else { return }
         for owner in owners where !own.contains(owner.number) {
             guard let text = shown.first(where: { $0.contains(owner.mark) }) else { continue }
-            throw leak("\(name(present)) sees '\(text)' on device \(index)")
+            throw leak("\(name(current)) sees '\(text)' on device \(index)")
         }
         if let text = shown.first(where: device.hidden.contains) {
             throw leak("device \(index) was signed out, and sees '\(text)'")
@@ -337,7 +337,7 @@ final class AccountGame {
         // A device that ends just after a merge may still have the guest's profile on disk.
         let profiles = own.map { owners[$0].account }
         if let profile, !profiles.contains(profile) {
-            throw leak("\(name(present)) sees the profile of \(profile)")
+            throw leak("\(name(current)) sees the profile of \(profile)")
         }
     }
 
@@ -349,8 +349,8 @@ final class AccountGame {
 
     private func checkFilesNow(_ index: Int) throws {
         let device = devices[index]
-        let present = owner(on: index)
-        let own = present.map { words(of: $0.number) } ?? []
+        let current = owner(on: index)
+        let own = current.map { words(of: $0.number) } ?? []
         let hasOthers = device.client.outbox.ofOthers > 0
         for owner in owners where !own.contains(owner.number) {
             let files = try device.device.files(with: owner.mark).filter { file in
@@ -359,7 +359,7 @@ final class AccountGame {
                 return !(mayWait && file.contains("sanguine-outbox"))
             }
             guard let file = files.first else { continue }
-            throw leak("'\(owner.mark)' is in \(file), and \(name(present)) is there")
+            throw leak("'\(owner.mark)' is in \(file), and \(name(current)) is signed in")
         }
     }
 

@@ -370,9 +370,9 @@ final class UserGame {
         let profile = client.cached(.account)?.id
         // A sign-in may have happened in between.
         guard client.accountId == account else { return }
-        let present = account.flatMap { network.person($0) }
+        let current = account.flatMap { network.person($0) }
         var found: String?
-        for other in Person.allCases where other != present {
+        for other in Person.allCases where other != current {
             let text = shown.first { $0.contains(other.mark) || $0.contains(other.deed) }
             if let text { found = "'\(text)'" }
             if tokens == other.tokens { found = "\(other)'s balance" }
@@ -381,14 +381,14 @@ final class UserGame {
         guard let found else { return }
         // A sign-in may be in progress: then the data belongs to the account about to be known.
         if account == nil, await isSigningIn() { return }
-        throw leak("\(name(present)) sees \(found)")
+        throw leak("\(name(current)) sees \(found)")
     }
 
     /// Returns whether an account becomes known within five seconds, without a request.
     private func isSigningIn() async -> Bool {
         for _ in 0..<500 where process.client.accountId == nil {
             // There is no event for the end of a change.
-            try? await Task.sleep(for: .milliseconds(10))  // tidy: allow sleeping-test: as said.
+            try? await Task.sleep(for: .milliseconds(10))  // tidy: allow sleeping-test: no event.
         }
         return process.client.accountId != nil
     }
@@ -399,8 +399,8 @@ final class UserGame {
         // A session is stored before it is used, and may belong to the person who held the device
         // when it was requested.
         if process.client.accountId == nil, await isSigningIn(), try strange() == nil { return }
-        let present = process.client.accountId.flatMap { network.person($0) }
-        throw leak("\(found), and \(name(present)) is there")
+        let current = process.client.accountId.flatMap { network.person($0) }
+        throw leak("\(found), and \(name(current)) is signed in")
     }
 
     /// Returns data in the folder that does not belong to the current user.
@@ -410,11 +410,11 @@ final class UserGame {
         let hasOthers = client.outbox.ofOthers > 0
         let files = try UserGameFiles.contents(of: process.folder)
         guard client.accountId == account else { return nil }
-        let present = account.flatMap { network.person($0) }
+        let current = account.flatMap { network.person($0) }
         for (name, data) in files {
             // Operations that wait for their owner's return are only in the outbox.
             let mayWait = hasOthers && name.contains("/sanguine-outbox")
-            for other in Person.allCases where other != present {
+            for other in Person.allCases where other != current {
                 var words = [other.mark] + (mayWait ? [] : [other.deed])
                 if !mayWait, other != network.holder {
                     words += network.accounts.filter { $0.value == other }.map(\.key.description)
@@ -437,13 +437,13 @@ final class UserGame {
         while clock.now < end {
             let shown = await process.screen.shown()
             guard client.accountId == account else { return }
-            let present = account.flatMap { network.person($0) }
+            let current = account.flatMap { network.person($0) }
             last = shown.first { text in
-                Person.allCases.contains { $0 != present && text.contains($0.mark) }
+                Person.allCases.contains { $0 != current && text.contains($0.mark) }
             }
             if last == nil { return }
             // There is no event for a model's update.
-            try? await Task.sleep(for: .milliseconds(1))  // tidy: allow sleeping-test: as said.
+            try? await Task.sleep(for: .milliseconds(1))  // tidy: allow sleeping-test: no event.
         }
         throw leak("a model still shows '\(last ?? "")'")
     }

@@ -163,7 +163,7 @@ struct ThreadMergeTests {
     }
 
     @Test(arguments: StorageDriver.allCases, [true, false])
-    func `a thread that one side deleted goes on if the other side has it`(
+    func `a thread that one side deleted continues if the other side has it`(
         driver: StorageDriver,
         isDeletedByGuest: Bool
     ) async throws {

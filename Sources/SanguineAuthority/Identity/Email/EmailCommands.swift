@@ -149,7 +149,7 @@ struct EmailCommands: Sendable {
         }
     }
 
-    /// Counts a code as wrong whatever it is, because the address belongs to no account.
+    /// Counts any code as wrong, because the address belongs to no account.
     ///
     /// The command loads as many rows as ``reset(_:_:of:codeHash:password:notice:)`` does.
     func reject(_ known: Verification, of address: EmailAddress) -> Command<Confirmation> {

@@ -17,8 +17,8 @@ enum SharedIdentity {
                 "The client in '\(source.path)' has no account yet. Run 'note list' there."
             )
         }
-        if let present = try? Data(contentsOf: ours) {
-            guard present == identity else {
+        if let stored = try? Data(contentsOf: ours) {
+            guard stored == identity else {
                 throw Failure("'\(folder.path)' belongs to another account. Name a new folder.")
             }
             return

@@ -7,13 +7,13 @@ import Testing
 @testable import Sanguine
 
 /// Work that callers with the same key share.
-@Suite("Shared flights", .bounded)
-struct SharedFlightsTests {
-    @Test func `random callers start one flight and end it with the last of them`() {
+@Suite("Shared loads", .bounded)
+struct SharedLoadsTests {
+    @Test func `random callers start one load and end it with the last of them`() {
         for seed in Fuzz.seeds(1...20) {
             var random = SplitMix64(seed: seed)
-            var table = FlightTable<Int>()
-            var waiting: [FlightTable<Int>.Ticket] = []
+            var table = LoadTable<Int>()
+            var waiting: [LoadTable<Int>.Ticket] = []
             for _ in 0..<Fuzz.events(300) {
                 switch Int.random(in: 0..<5, using: &random) {
                 case 0, 1:
@@ -34,7 +34,7 @@ struct SharedFlightsTests {
                     #expect(!isAgain, "A caller left twice.")
                 default:
                     guard let ended = waiting.randomElement(using: &random) else { continue }
-                    table.end(ended.key, flight: ended.flight)
+                    table.end(ended.key, load: ended.load)
                     waiting.removeAll { $0.key == ended.key }
                 }
                 #expect(table.count == Set(waiting.map(\.key)).count)
@@ -42,11 +42,11 @@ struct SharedFlightsTests {
         }
     }
 
-    @Test func `a caller that leaves does not end another caller's flight`() async throws {
-        let flights = SharedFlights<Int, String>()
+    @Test func `a caller that leaves does not end another caller's load`() async throws {
+        let loads = SharedLoads<Int, String>()
         let gate = OneShot<String>()
         let first = Task {
-            try await flights.value(of: 1, priority: RequestPriority(.normal)) { _ in
+            try await loads.value(of: 1, priority: RequestPriority(.normal)) { _ in
                 do throws(SanguineError) {
                     return .success(try await gate.value())
                 } catch {
@@ -54,29 +54,29 @@ struct SharedFlightsTests {
                 }
             }
         }
-        try await eventually("the first caller waits") { flights.count == 1 }
+        try await eventually("the first caller waits") { loads.count == 1 }
         let isShared = Mutex(false)
         let second = Task {
-            try await flights.value(
+            try await loads.value(
                 of: 1,
                 priority: RequestPriority(.visible),
                 onShared: { isShared.withLock { $0 = true } },
                 { _ in .failure(.closed) }
             )
         }
-        try await eventually("the second caller shares the flight") { isShared.withLock { $0 } }
+        try await eventually("the second caller shares the load") { isShared.withLock { $0 } }
         first.cancel()
         await #expect(throws: SanguineError.cancelled) { try await first.finished() }
         gate.resolve(.success("image"))
         #expect(try await second.finished() == "image")
-        #expect(flights.count == 0)
+        #expect(loads.count == 0)
     }
 
-    @Test func `a flight without callers is cancelled`() async throws {
-        let flights = SharedFlights<Int, String>()
+    @Test func `a load without callers is cancelled`() async throws {
+        let loads = SharedLoads<Int, String>()
         let ended = OneShot<Void>()
         let caller = Task {
-            try await flights.value(of: 1, priority: RequestPriority(.normal)) { _ in
+            try await loads.value(of: 1, priority: RequestPriority(.normal)) { _ in
                 do throws(SanguineError) {
                     try await OneShot<Void>().value()
                 } catch {
@@ -85,26 +85,26 @@ struct SharedFlightsTests {
                 return .failure(.cancelled)
             }
         }
-        try await eventually("the caller waits") { flights.count == 1 }
+        try await eventually("the caller waits") { loads.count == 1 }
         caller.cancel()
         try await ended.value()
         await #expect(throws: SanguineError.cancelled) { try await caller.finished() }
     }
 
-    @Test func `the flight has the highest priority of its callers`() async throws {
-        let flights = SharedFlights<Int, FetchPriority>()
+    @Test func `the load has the highest priority of its callers`() async throws {
+        let loads = SharedLoads<Int, FetchPriority>()
         let gate = OneShot<Void>()
-        let work: SharedFlights<Int, FetchPriority>.Work = { priority in
+        let work: SharedLoads<Int, FetchPriority>.Work = { priority in
             do throws(SanguineError) { try await gate.value() } catch { return .failure(error) }
             return .success(priority.current)
         }
         let first = Task {
-            try await flights.value(of: 1, priority: RequestPriority(.prefetch), work)
+            try await loads.value(of: 1, priority: RequestPriority(.prefetch), work)
         }
-        try await eventually("the prefetch waits") { flights.count == 1 }
+        try await eventually("the prefetch waits") { loads.count == 1 }
         let isShared = Mutex(false)
         let second = Task {
-            try await flights.value(
+            try await loads.value(
                 of: 1,
                 priority: RequestPriority(.visible),
                 onShared: { isShared.withLock { $0 = true } },
