@@ -47,10 +47,10 @@ extension EndToEnd {
             #expect(answer["output"]?.string?.contains("Is it late") == true)
             #expect(answer["tokensRemaining"]?.integer == 100 - charged)
 
-            let asked = try await run("ask", "Is it late?", folder: phone, port: port)
-            #expect(asked.status == 0)
-            #expect(asked.output == "\(answer["output"]?.string ?? "")\n")
-            #expect(asked.errors == "\(charged) charged, \(100 - 2 * charged) left\n")
+            let printed = try await run("ask", "Is it late?", folder: phone, port: port)
+            #expect(printed.status == 0)
+            #expect(printed.output == "\(answer["output"]?.string ?? "")\n")
+            #expect(printed.errors == "\(charged) charged, \(100 - 2 * charged) left\n")
 
             let balance = try await run("balance", "--json", folder: phone, port: port)
                 .decode(JSONValue.self)
