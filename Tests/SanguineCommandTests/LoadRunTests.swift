@@ -120,7 +120,7 @@ struct LoadRunTests {
         let guest = run.start(at: .zero)
         _ = run.answer(guest[0].number, Self.success(guest[0]), at: .zero)
         let sends = run.start(at: .seconds(1))
-        #expect(sends.count == 10)
+        try #require(sends.count == 10)
         run.finish(at: .seconds(2), isInterrupted: true)
         #expect(run.isInterrupted && run.end == .seconds(2))
         #expect(run.tally.rows[1].reasons == ["unanswered at the end": 10])

@@ -113,7 +113,7 @@ struct FeedFlightTests {
             var ahead: [Int] = []
             for page in 1...2 {
                 let rows = await screen.posts
-                #expect(rows.count == 20 * page)
+                try #require(rows.count == 20 * page)
                 // The reader is in the middle of the page.
                 await MainActor.run { screen.appeared(rows[20 * page - 10]) }
                 try await eventually("a page ahead of row \(20 * page)") {

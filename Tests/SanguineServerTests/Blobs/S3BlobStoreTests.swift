@@ -188,7 +188,7 @@ struct S3BlobStoreTests {
         let store = try store(s3)
         let now = try #require(Timestamp("2026-11-21T19:30:00Z"))
         #expect(try await store.kept(before: now, after: nil, limit: 9) == [old])
-        #expect(s3.requests.count == 1)
+        try #require(s3.requests.count == 1)
         #expect(try await store.kept(before: now, after: old, limit: 9) == [recent])
         #expect(s3.requests.map(\.method) == ["GET", "GET", "HEAD"])
         #expect(s3.requests[1].url.contains("start-after=files%2F"))

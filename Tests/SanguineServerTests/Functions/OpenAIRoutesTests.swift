@@ -181,7 +181,7 @@ struct OpenAIRoutesTests {
                 #"{"stream":true,"messages":[{"role":"user","content":"hi"}]}"#
             )
             let events = reply.body.components(separatedBy: "\n\n").filter { !$0.isEmpty }
-            #expect(events.count == 2 && events.last == "data: [DONE]")
+            try #require(events.count == 2 && events.last == "data: [DONE]")
             #expect(events[0].contains(#""delta":{"role":"assistant","content":"Yes.""#))
         }
     }

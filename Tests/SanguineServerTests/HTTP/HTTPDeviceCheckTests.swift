@@ -78,7 +78,7 @@ struct HTTPDeviceCheckTests {
                 }
             )
             let parts = line.dropFirst("authorization: bearer ".count).split(separator: ".")
-            #expect(parts.count == 3)
+            try #require(parts.count == 3)
             let texts = try parts.prefix(2).map { part in
                 try JSONDecoder().decode(
                     JSONValue.self,

@@ -118,7 +118,7 @@ struct ListStateTests {
     {
         try loadThree()
         let actions = join(.refresh)
-        #expect(actions.start.count == 1)
+        try #require(actions.start.count == 1)
         let completed = try complete(actions.start[0], page("xyab", next: "b2", version: 1))
 
         #expect(completed.start.isEmpty)

@@ -159,7 +159,7 @@ struct DeviceAttestorTests {
         authority.refuse(Fixture.guestPath, refusal)
         _ = try await client.session.rejected(old)
         let sent = try guests
-        #expect(sent.count == 3 && sent[1].assertion?.keyId == "key-1")
+        try #require(sent.count == 3 && sent[1].assertion?.keyId == "key-1")
         #expect(sent[2].assertion == nil && sent[2].attestation?.keyId == "key-2")
     }
 
@@ -183,7 +183,7 @@ struct DeviceAttestorTests {
         defer { client.close() }
         _ = try await client.session.accessToken()
         let sent = try guests
-        #expect(sent.count == 2 && sent[0].attestation == nil)
+        try #require(sent.count == 2 && sent[0].attestation == nil)
         #expect(sent[1].attestation?.keyId == "key-1")
         #expect(attestor.state.withLock(\.keys) == 1)
     }

@@ -123,7 +123,7 @@ struct ChartTests {
             #expect(period.end == next.start)
         }
         for period in periods {
-            #expect(period.parts.count == 9 && period.parts[0].lord == period.lord)
+            try #require(period.parts.count == 9 && period.parts[0].lord == period.lord)
             #expect(period.parts[0].start == period.start)
             let end = try #require(period.parts.last?.end)
             #expect(abs(end.julianDay - period.end.julianDay) < 0.000_01)
