@@ -1,7 +1,7 @@
 import SanguineModel
 
-/// A time for which a purchase gives the plan: one of a product without an end of its own, such as a
-/// non-renewing subscription.
+/// A time for which a purchase gives the plan: one of a product without an end of its own, such as
+/// a non-renewing subscription.
 ///
 /// The passes of an account add up: each one begins at its purchase, or when the pass before it
 /// ends. So their order is that of the purchases, not that in which they become known.

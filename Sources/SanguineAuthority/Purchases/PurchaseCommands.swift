@@ -50,8 +50,8 @@ struct PurchaseCommands: Sendable {
 
     /// Credits a transaction to the account that sends it, once.
     ///
-    /// - Returns: The command; `nil` as its result if the transaction belongs to another account, so
-    ///   that the caller looks again.
+    /// - Returns: The command; `nil` as its result if the transaction belongs to another account,
+    ///   so that the caller looks again.
     /// - Throws: in this order `not_found`, `idempotency_mismatch`, `idempotency_expired`,
     ///   the problem of the content.
     func credit(_ holder: Holder, _ submission: Submission<Statement>) -> Command<Answer?> {
@@ -68,7 +68,9 @@ struct PurchaseCommands: Sendable {
                 return Decision(Answer(answer, replayed: true))
             }
             let statement = try submission.content.get()
-            guard let effect = try apply(statement, to: holder, loaded) else { return Decision(nil) }
+            guard let effect = try apply(statement, to: holder, loaded) else {
+                return Decision(nil)
+            }
             let answer = encoder.answer(
                 200,
                 PurchaseAnswer(
@@ -307,8 +309,8 @@ struct PurchaseCommands: Sendable {
         }
     }
 
-    /// Returns the pass that a transaction pays for; `nil` for a subscription, and for a plan without
-    /// an end.
+    /// Returns the pass that a transaction pays for; `nil` for a subscription, and for a plan
+    /// without an end.
     private func pass(
         of statement: Statement,
         days: Int?,
@@ -333,7 +335,8 @@ struct PurchaseCommands: Sendable {
         }
     }
 
-    private func purchase(_ statement: Statement, _ loaded: Loaded) throws(Problem) -> StorePurchase {
+    private func purchase(_ statement: Statement, _ loaded: Loaded) throws(Problem) -> StorePurchase
+    {
         let id = statement.transaction.id
         return try loaded.document(StorePurchase.self, StorePurchase.id(id))
             ?? StorePurchase(transaction: id, knownAt: Self.beginning)

@@ -30,7 +30,7 @@ struct OvertakenRequestTests {
     private let identity = Login.Name.identity(provider: "example", subject: "ana")
     private let address = Login.key(Login.Name.email("ana@example.org").text)
 
-    @Test func `a code of a guest that registered meanwhile is refused with its session`()
+    @Test func `a code of a guest that has just registered is refused with its session`()
         async throws
     {
         let guest = try await email.guest()
@@ -43,7 +43,7 @@ struct OvertakenRequestTests {
         #expect(try await authority.account(guest.account).0.email == "ana@example.com")
     }
 
-    @Test func `a code is confirmed if only the shown address was removed meanwhile`()
+    @Test func `a code is confirmed if only the shown address has just been removed`()
         async throws
     {
         let guest = try await email.guest()
@@ -65,7 +65,7 @@ struct OvertakenRequestTests {
         #expect(try await authority.account(email: "ana@example.org")?.id == caller.account)
     }
 
-    @Test func `a code for a new password is void after a change of the password meanwhile`()
+    @Test func `a code for a new password is void once the password has changed`()
         async throws
     {
         let ana = try await email.registered()
@@ -100,7 +100,7 @@ struct OvertakenRequestTests {
         #expect(email.storage.wasInterrupted)
     }
 
-    @Test func `a password whose login is removed meanwhile cannot be changed`() async throws {
+    @Test func `a password whose login has just been removed cannot be changed`() async throws {
         let ana = try await email.registered()
         let signedIn = try await authority.register(identity, email: nil, ana).0
         let caller = try await email.identity(of: signedIn)
@@ -115,7 +115,7 @@ struct OvertakenRequestTests {
         #expect(try await email.isLive(caller))
     }
 
-    @Test func `an address that was verified meanwhile is not replaced by a provider's`()
+    @Test func `an address that has just been verified is not replaced by a provider's`()
         async throws
     {
         let guest = try await email.guest()
@@ -127,7 +127,7 @@ struct OvertakenRequestTests {
         #expect(again.account.email == "ana@example.org")
     }
 
-    @Test func `a request follows a guest that is merged meanwhile`() async throws {
+    @Test func `a request follows a guest that is merged after the look-up`() async throws {
         let owner = try await email.identity(of: world.open(3).signedIn)
         let ana = try await authority.register(identity, email: nil, owner).0.account.id
         let left = try await email.identity(of: world.open(1).signedIn)
@@ -145,7 +145,7 @@ struct OvertakenRequestTests {
 /// Another request changes the account of a purchase between the look-up and the command.
 @Suite("Purchases that another request overtakes", .bounded)
 struct OvertakenPurchaseTests {
-    @Test func `a notification follows a guest that is merged meanwhile`() async throws {
+    @Test func `a notification follows a guest that is merged after the look-up`() async throws {
         let world = try PurchaseWorld()
         let authority = world.authority
         let session = try await world.guest(1).signedIn.session
@@ -164,7 +164,7 @@ struct OvertakenPurchaseTests {
         #expect(try await world.storage.verifyLedger().differences.isEmpty)
     }
 
-    @Test func `a notification about an account that is deleted meanwhile is acknowledged`()
+    @Test func `a notification about an account that has just been deleted is acknowledged`()
         async throws
     {
         let world = try PurchaseWorld()
@@ -180,7 +180,7 @@ struct OvertakenPurchaseTests {
         #expect(world.storage.wasInterrupted)
     }
 
-    @Test func `a purchase of a guest that is merged meanwhile is no other account's`()
+    @Test func `a purchase of a guest that is merged after the look-up is no other account's`()
         async throws
     {
         let world = try PurchaseWorld()
@@ -201,7 +201,7 @@ struct OvertakenPurchaseTests {
         #expect(try await world.available(owner.account) == 300)
     }
 
-    @Test func `a subscription whose account is deleted meanwhile continues in the sender's`()
+    @Test func `a subscription whose account has just been deleted continues in the sender's`()
         async throws
     {
         let world = try PurchaseWorld()
