@@ -67,7 +67,7 @@ struct MergePlan {
         let own = try reader.ownedRows(of: account.id)
         try check(theirs, own, settings, reader)
         try moveRecords(theirs, own, settings, loaded, reader)
-        upgradePlan(try PlanSources.passes(in: theirs.documents + own.documents))
+        upgradePlan(PlanSources.passes(in: theirs.documents + own.documents))
         let holds = moveQuotas(theirs, own, quotas, loaded)
         try moveDocuments(theirs, own, reader)
         moveTokens()

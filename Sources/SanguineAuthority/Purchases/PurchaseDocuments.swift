@@ -151,11 +151,11 @@ struct PlanSources: StoredDocument, Hashable {
         return (.premium, longest.endsAt)
     }
 
-    /// Returns all passes in those of some documents that are sources of a plan.
-    static func passes(in rows: [DocumentRow]) throws -> [String: PlanPass] {
+    /// Returns all passes in those of some documents that are sources of a plan and readable.
+    static func passes(in rows: [DocumentRow]) -> [String: PlanPass] {
         var passes: [String: PlanPass] = [:]
         for row in rows where row.kind == kind && row.id.hasPrefix(prefix) {
-            passes.merge(try PlanSources(row).passes ?? [:]) { own, _ in own }
+            passes.merge((try? PlanSources(row))?.passes ?? [:]) { own, _ in own }
         }
         return passes
     }
