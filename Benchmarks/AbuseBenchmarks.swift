@@ -12,7 +12,7 @@ import Synchronization
 /// read. The victim and the attackers use different addresses.
 enum AbuseBenchmarks {
     static let serverArgument = "--abuse-server"
-    /// The most memory that the server may use during an attack, in MB.
+    /// The maximum memory that the server may use during an attack, in MB.
     static let memory = 512.0
     /// The factor by which the victim's 99th percentile may grow.
     static let slowdown = 3.0

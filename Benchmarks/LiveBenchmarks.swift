@@ -55,7 +55,7 @@ enum LiveBenchmarks {
             + ways.flatMap { name, way in
                 [("p50", \Times.middle), ("p99", \Times.high)].map { percentile, time in
                     Figure(
-                        cost: "commit to \(connections) live, \(name), \(percentile)",
+                        cost: "commit to \(connections) live connections, \(name), \(percentile)",
                         real[keyPath: way][keyPath: time],
                         unit: "ms",
                         of: baseline,

@@ -146,8 +146,8 @@ public enum ClientLimits {
     /// The time for which waiting operations are kept after a sign-out, unless
     /// ``SanguineClient/signOut(keeping:)`` sets another: 90 days.
     public static let waitingOperationsKept: Duration = .hours(90 * 24)
-    /// The most of that time that counts between two readings of the device's clock, at launches,
-    /// sign-ins and sign-outs: 7 days.
+    /// The maximum part of that time that counts between two readings of the device's clock, at
+    /// launches, sign-ins and sign-outs: 7 days.
     ///
     /// The clock may be wrong: a launch with a clock that is years ahead must not end the time.
     public static let countedGap: Duration = .hours(7 * 24)

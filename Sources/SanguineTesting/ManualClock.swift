@@ -37,7 +37,7 @@ public final class ManualClock: Clock {
         let continuation: CheckedContinuation<Bool, Never>
     }
 
-    // Guarded by the lock of `state`. Continuations are resumed outside of it.
+    // Guarded by the lock of `state`. Continuations are resumed without holding it.
     private struct State {
         var now = Instant(offset: .zero)
         var sleepers: [Sleeper] = []

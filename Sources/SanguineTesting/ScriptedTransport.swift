@@ -97,7 +97,7 @@ public final class ScriptedTransport: UploadingTransport {
         }
     }
 
-    // Guarded by the lock of `state`. Continuations are resumed outside of it.
+    // Guarded by the lock of `state`. Continuations are resumed without holding it.
     private struct State {
         var requests: [TransportRequest] = []
         var script: [Answer] = []

@@ -96,7 +96,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `lists by an index are correct after any earlier version has written it`()
+        @Test func `lists by an index are correct after any earlier version wrote it`()
             async throws
         {
             try await OldFolders.with { old in

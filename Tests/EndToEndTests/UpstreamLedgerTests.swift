@@ -44,7 +44,7 @@ extension EndToEnd {
         }
 
         private static let grant = 1_000
-        /// The most that an answer can cost, which is held.
+        /// The maximum cost of an answer, which is held.
         private static let hold: Int64 = 60
         private static let question = "id=a words=5"
         private static let words = HostileAnswer(to: question)

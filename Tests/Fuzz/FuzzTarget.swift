@@ -81,7 +81,7 @@ struct FuzzTarget: Sendable {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
 
-        /// The most received bytes that are kept.
+        /// The maximum number of received bytes that are kept.
         private static let limit = 1 << 20
 
         let promise: EventLoopPromise<Outcome>

@@ -75,7 +75,7 @@ final class FuzzedServer: Sendable {
     /// The server's resident memory, in megabytes.
     func residentMegabytes() throws -> Double { try megabytes("VmRSS:") }
 
-    /// The most resident memory that the server has had, in megabytes.
+    /// The server's peak resident memory, in megabytes.
     func peakMegabytes() throws -> Double { try megabytes("VmHWM:") }
 
     private func megabytes(_ name: String) throws -> Double {

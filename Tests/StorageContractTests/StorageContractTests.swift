@@ -29,7 +29,7 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `health checks of an open storage succeed repeatedly and change nothing`(
+    func `health checks change nothing, and fail after the storage is closed`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in

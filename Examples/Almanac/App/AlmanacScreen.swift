@@ -103,7 +103,7 @@ public final class AlmanacScreen {
         Compatibility(groom: groom, bride: bride)
     }
 
-    /// Has the points of two persons explained, in the thread of their match.
+    /// Asks the model to explain the points of two people, in the thread of their match.
     @discardableResult
     public func explain(groom: BirthData, bride: BirthData) throws -> Asked {
         let known = matches.first { $0.groom == groom && $0.bride == bride }

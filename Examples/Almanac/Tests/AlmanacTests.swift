@@ -304,7 +304,7 @@ struct AlmanacTests {
             let asked = try await screen.explain(groom: groom, bride: bride)
             let answer = try await world.modelClock.advancing { try await asked.answer() }
             #expect(!answer.text.isEmpty && answer.charged ?? 0 > 0)
-            // The couple has one thread, whose first message is the question.
+            // Asking again adds to the couple's thread, repeats the stored answer, and is free.
             let again = try await screen.explain(groom: groom, bride: bride)
             #expect(try await again.answer().charged == 0)
             let (matches, id) = await (screen.matches, asked.thread.id)

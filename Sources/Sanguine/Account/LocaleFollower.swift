@@ -51,7 +51,7 @@ final class LocaleFollower: Sendable {
         state.withLock { $0.refused.merge(members) { $1 } }
     }
 
-    /// Returns the changes that make the account agree with the device, and counts them as made.
+    /// Returns the changes that make the account match the device, and records them as made.
     ///
     /// Each is one member, so that a refused one does not prevent the other. There are none if the
     /// account's own settings are not known.
@@ -86,12 +86,12 @@ final class LocaleFollower: Sendable {
             return state.known != known
         }
         guard isNew, let data = try? WireCoding.encode(known) else { return }
-        // Without it, the same change may be sent again by the next process, which does no harm.
+        // If this fails, the next process may send the same change again, which is harmless.
         try? store.setState(Self.stateName, data)
     }
 
-    /// Whether two names stand for one zone: they are equal, or both have one constant offset, as
-    /// `UTC` and `Etc/UTC` do.
+    /// Whether two names identify the same zone: they are equal, or both are names of UTC, such as
+    /// `UTC` and `Etc/UTC`.
     static func isSame(_ name: String, _ other: String) -> Bool {
         guard name != other else { return true }
         guard let zone = TimeZone(identifier: name), let second = TimeZone(identifier: other),

@@ -297,7 +297,7 @@ struct PossiblyApplied: Sendable, Equatable {
     /// The cache's count at the request; 0 if that was in an earlier process.
     private var sendings: [Int64: UInt64] = [:]
 
-    /// Creates the set of operations that an earlier process has sent.
+    /// Creates the set of operations that an earlier process sent.
     init(_ operations: Set<Int64> = []) {
         for operation in operations { sendings[operation] = 0 }
     }

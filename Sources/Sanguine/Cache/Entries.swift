@@ -175,7 +175,7 @@ final class Entries: Sendable {
         if demand > 0 { entry.state.markStale(generation: demand) }
     }
 
-    // Called under the lock; the result must be performed outside of it.
+    // Called under the lock; the result must be performed after the lock is released.
     func perform(
         _ actions: EntryState.Actions,
         on entry: Entry,

@@ -243,7 +243,7 @@ final class PartFetcher<State: PartFetchState>: Sendable {
         }
     }
 
-    // Called under the lock; the result must be called outside of it.
+    // Called under the lock; the result must be called after the lock is released.
     private func perform(_ actions: Actions, in guarded: inout Guarded) -> Delivery {
         if actions.hasNewBase { guarded.revision += 1 }
         let cancelled = actions.cancel.compactMap { guarded.requests.removeValue(forKey: $0)?.task }

@@ -153,7 +153,10 @@ private final class CompanionReader: Sendable {
             isCompanion: true,
             notifier: OutboxNotifier()
         ) { [logger = configuration.logger] reason, _ in
-            logger.error("The app's records cannot be read.", metadata: ["reason": "\(reason)"])
+            logger.error(
+                "The app's files could not be read or written.",
+                metadata: ["reason": "\(reason)"]
+            )
         }
         let outbox = OutboxEngine(environment, OutboxFile(place, isCompanion: true))
         let isMoved: @Sendable () -> Bool = { [weak self] in

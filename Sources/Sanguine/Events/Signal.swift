@@ -13,7 +13,7 @@ public final class Signal<Value: Sendable & Equatable>: Sendable {
         var followers = Observers<Void>()
     }
 
-    // The only mutable state, guarded by its mutex. Followers are called outside of it.
+    // The only mutable state, guarded by its mutex. Followers are called without holding it.
     private let state: Mutex<State>
 
     /// Creates a signal with its first value.

@@ -184,7 +184,7 @@ extension TransportResponse {
 
 /// The form of a file's id.
 enum BlobAddress {
-    /// Whether the text may be the id of a file on the server: 64 hexadecimal digits.
+    /// Whether the text has the form of a file's id: 64 lowercase hexadecimal digits.
     static func isValid(_ id: String) -> Bool {
         id.utf8.count == 64
             && id.utf8.allSatisfy { byte in
@@ -195,12 +195,12 @@ enum BlobAddress {
 }
 
 extension Problem {
-    /// No file has such an id.
+    /// The refusal of an id that no file can have.
     static var unknownImage: Problem {
-        Problem(.notFound, "Use the id of an image that was uploaded: 64 hexadecimal digits.")
+        Problem(.notFound, "Use the id of an uploaded image: 64 lowercase hexadecimal digits.")
     }
 
-    /// The content is not an image, or of an unknown type.
+    /// The refusal of content that is not an image of a known type.
     static var notAnImage: Problem {
         Problem(
             .unsupportedMediaType,
@@ -208,7 +208,7 @@ extension Problem {
         )
     }
 
-    /// The file is an image that is damaged.
+    /// The refusal of a damaged image.
     static var damagedImage: Problem {
         Problem(.malformedBody, "Replace the image: its file is damaged and cannot be decoded.")
     }

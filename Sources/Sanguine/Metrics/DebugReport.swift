@@ -68,29 +68,29 @@ extension DebugReport: CustomStringConvertible {
 public enum DebugFigure: String, Hashable, Codable, CaseIterable, Sendable, CodingKeyRepresentable {
     /// The number of cached entries in memory.
     case memoryEntries = "memory.entries"
-    /// The bytes that they take.
+    /// The size of the cached entries in memory, in bytes.
     case memoryBytes = "memory.bytes"
-    /// The bytes that they may take: ``SanguineClient/Configuration/memoryBytes``.
+    /// The maximum size of the cached entries: ``SanguineClient/Configuration/memoryBytes``.
     case memoryLimit = "memory.limit"
     /// The number of entries that are observed, which are never evicted.
     case memoryObserved = "memory.observed"
 
     /// The number of decoded images in memory.
     case imagesInMemory = "images.inMemory"
-    /// The bytes that they take.
+    /// The size of the decoded images in memory, in bytes.
     case imagesMemoryBytes = "images.memoryBytes"
-    /// The bytes that they may take: ``ImageSettings/memoryBytes``.
+    /// The maximum size of the decoded images: ``ImageSettings/memoryBytes``.
     case imagesMemoryLimit = "images.memoryLimit"
     /// The number of images that a view shows, which are evicted last.
     case imagesVisible = "images.visible"
-    /// The bytes of image files on disk.
+    /// The size of the image files on disk, in bytes.
     case imagesDiskBytes = "images.diskBytes"
     /// The number of requests for an image that had to wait for a host.
     case imagesMissed = "images.missed"
     /// The number of requests for an image that failed.
     case imagesFailed = "images.failed"
 
-    /// The bytes of the client's files.
+    /// The size of the client's files, in bytes.
     case diskBytes = "disk.bytes"
     /// Whether the disk has failed.
     case diskFailed = "disk.failed"
@@ -101,7 +101,7 @@ public enum DebugFigure: String, Hashable, Codable, CaseIterable, Sendable, Codi
     /// The number of records that this version of the app cannot decode.
     case diskUnreadableRecords = "disk.unreadableRecords"
 
-    /// Whether there is a network, as far as the device knows.
+    /// Whether the device reports a network.
     case networkOnline = "network.online"
     /// Whether the app is in the foreground.
     case appForeground = "app.foreground"
@@ -114,7 +114,7 @@ public enum DebugFigure: String, Hashable, Codable, CaseIterable, Sendable, Codi
     case requestsInFlight = "requests.inFlight"
     /// The number of requests that wait for a slot.
     case requestsWaiting = "requests.waiting"
-    /// The number of those that a visible view waits for.
+    /// The number of waiting requests whose results a visible view needs.
     case requestsWaitingVisible = "requests.waitingVisible"
 
     /// The number of reads of all queries.
@@ -164,7 +164,7 @@ public enum DebugFigure: String, Hashable, Codable, CaseIterable, Sendable, Codi
     case outboxOldest = "outbox.oldestSeconds"
     /// The number of operations that the backend has performed.
     case outboxPerformed = "outbox.performed"
-    /// The number of operations that were refused, so that their effects were taken back.
+    /// The number of operations that were refused, so that their effects were reverted.
     case outboxTakenBack = "outbox.takenBack"
 
     /// Whether the app uses records, so that the feed is read.
@@ -192,6 +192,6 @@ public enum DebugFigure: String, Hashable, Codable, CaseIterable, Sendable, Codi
     /// The number of calls whose answers the app has not read.
     case callsUnread = "calls.unread"
 
-    /// The number of works in progress: fetches, sends, pulls and writes to disk.
+    /// The number of tasks in progress: fetches, sends, pulls and writes to disk.
     case workInProgress = "work.inProgress"
 }

@@ -221,7 +221,8 @@ final class OutboxEngine: Sendable {
     func changed() { environment.notifier.changed() }
 
     func report(_ error: any Error) {
-        if ending == nil { environment.report("\(error)", "The outbox failed.") }
+        guard ending == nil else { return }
+        environment.report("\(error)", "The outbox could not be read or written.")
     }
 
     // MARK: - Loading
@@ -329,7 +330,7 @@ final class OutboxEngine: Sendable {
                 }
                 return try more(&guarded, after: 0, of: guarded.loaded)
             } catch {
-                environment.report("\(error)", "The outbox failed.")
+                environment.report("\(error)", "The outbox could not be read or written.")
                 return []
             }
         }
@@ -381,7 +382,7 @@ final class OutboxEngine: Sendable {
             if guarded.version != nil { guarded.lastSequence = max(guarded.lastSequence, last) }
             return shown
         } catch {
-            environment.report("\(error)", "The outbox failed.")
+            environment.report("\(error)", "The outbox could not be read or written.")
             return []
         }
     }

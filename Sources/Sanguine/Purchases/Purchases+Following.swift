@@ -8,7 +8,7 @@ extension Purchases {
     /// Task { await client.purchases.follow(.appStore) { print($0) } }
     /// ```
     ///
-    /// Call it once, at each launch: the store repeats what an earlier process has not finished. A
+    /// Call it once, at each launch: the store repeats what an earlier process did not finish. A
     /// transaction is finished after the server has it, for this account or, as
     /// ``PurchaseReport/taken(transaction:)``, for another one. Returns when the task is cancelled,
     /// or when the store's sequences end.

@@ -189,8 +189,8 @@ struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
 
 /// The last answer that was delivered to an observer.
 ///
-/// Mutable state: the answer, protected by its mutex; it is compared outside of it, in one pass at
-/// a time.
+/// Mutable state: the answer, protected by its mutex. It is compared without holding the mutex, in
+/// one pass at a time.
 final class LastAnswer<Value: Sendable & Equatable>: Sendable {
     private let answer = Mutex<RecordAnswer<Value>?>(nil)
 

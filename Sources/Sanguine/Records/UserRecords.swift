@@ -8,7 +8,7 @@ import Synchronization
 /// ``SyncState`` decides; this class performs the actions in their order. In a companion of the app
 /// (a widget, for example), it reads the app's files.
 ///
-/// Nothing is opened until records are used, unless an earlier process has left operations.
+/// Nothing is opened until records are used, unless an earlier process left operations.
 ///
 /// Invariants:
 ///
@@ -79,7 +79,7 @@ final class UserRecords: Sendable {
             try outbox.open(.record)
         } catch {
             guard !hasEnded else { return }
-            environment.report("\(error)", "The records cannot be opened.")
+            environment.report("\(error)", "The records could not be opened.")
         }
     }
 
@@ -197,7 +197,10 @@ final class UserRecords: Sendable {
             observers.changed(nil)
         } catch {
             // The app may not have created its files yet.
-            environment.logger.debug("Records cannot be read.", metadata: ["reason": "\(error)"])
+            environment.logger.debug(
+                "The records could not be read.",
+                metadata: ["reason": "\(error)"]
+            )
         }
     }
 
@@ -220,7 +223,10 @@ final class UserRecords: Sendable {
     ///
     /// Called under the outbox's lock.
     func failed(_ error: any Error, _ contents: inout OutboxContents) {
-        environment.logger.error("The records failed.", metadata: ["reason": "\(error)"])
+        environment.logger.error(
+            "The records could not be read or written.",
+            metadata: ["reason": "\(error)"]
+        )
         guard SQLiteFile.isDamage(error), !environment.isCompanion, !contents.isRepairing else {
             return environment.report("\(error)", RecordsFile.meaning)
         }

@@ -13,7 +13,7 @@ final class RequestPriority: Sendable {
         var observers = Observers<FetchPriority>()
     }
 
-    // The only mutable state, guarded by the mutex. Observers are called outside of it.
+    // The only mutable state, guarded by the mutex. Observers are called without holding it.
     private let state: Mutex<State>
 
     init(_ priority: FetchPriority) { state = Mutex(State(current: priority)) }

@@ -19,14 +19,14 @@ protocol SecretItems: Sendable {
 /// backup: another phone to which a backup is restored gets an identity of its own, so that both
 /// phones work.
 ///
-/// An identity that an earlier version has stored in the client's folder is moved to the keychain.
+/// An identity that an earlier version stored in the client's folder is moved to the keychain.
 struct KeychainIdentityVault: IdentityVault {
     private let items: any SecretItems
     /// The label of the client's identity.
     private let label: String
-    /// The labels that earlier versions have used, the newest first.
+    /// The labels that earlier versions used, the newest first.
     private let former: [String]
-    /// The folder's file, in which earlier versions have stored the identity.
+    /// The folder's file, in which earlier versions stored the identity.
     private let file: FileIdentityVault?
 
     /// Creates a vault for the client with this label.
@@ -58,7 +58,7 @@ struct KeychainIdentityVault: IdentityVault {
         throw .store(.readFailed("the device's keychain item cannot be read. Try again."))
     }
 
-    /// The identity that an earlier version has stored.
+    /// The identity that an earlier version stored.
     ///
     /// The former items stay, because an earlier version may be installed again.
     private func earlier() throws(SanguineError) -> DeviceIdentity? {

@@ -6,7 +6,7 @@ import Synchronization
 
 /// Stores data of the device, or of one user, across launches: named states and cache entries.
 ///
-/// A file that an earlier process has left is opened at once. If there is none, it is created at
+/// A file that an earlier process left is opened at once. If there is none, it is created at
 /// the first write, and reads find nothing.
 ///
 /// Every call is synchronous and waits for the previous one, so a read waits for a write in
@@ -47,16 +47,16 @@ final class ClientStore: Sendable {
 
     private let guarded = Mutex(Guarded())
     private let folder: URL?
-    /// Whether no earlier process has left a file here; a concurrent process may create one.
+    /// Whether no earlier process left a file here; a concurrent process may create one.
     let isNew: Bool
-    /// Whether another version of the app has written the entries, which may then lack what only
+    /// Whether another version of the app wrote the entries, which may then lack what only
     /// this version can decode.
     let isOfOtherVersion: Bool
     private let appVersion: Data?
     private let entryLimitBytes: Int64
     let log: StoreLog
 
-    /// Opens the store if an earlier process has left one; an unusable disk is reported in the
+    /// Opens the store if an earlier process left one; an unusable disk is reported in the
     /// ``StoreLog`` and not thrown.
     ///
     /// - Parameters:

@@ -83,7 +83,7 @@ final class OutboxFile: Sendable {
         self.isCompanion = isCompanion
     }
 
-    /// Whether an earlier process has left a file.
+    /// Whether an earlier process left a file.
     var isThere: Bool {
         guard let folder else { return false }
         return FileManager.default.fileExists(atPath: folder.appending(path: Self.name).path)

@@ -48,7 +48,7 @@ struct SearchFile: Sendable {
             database = try file.open()
         } catch  where SQLiteFile.isDamage(error) || error is SQLiteFile.Unusable {
             file.remove()
-            report("The index of messages could not be read, and is made again. (\(error))")
+            report("The index of messages could not be read, and is rebuilt. (\(error))")
             database = try file.open()
         }
         isOnDisk = true

@@ -43,7 +43,10 @@ final class StoreLog: Sendable {
     }
 
     /// Records a failure of a file.
-    func failure(_ reason: String, _ message: Logger.Message = "A file of the client failed.") {
+    func failure(
+        _ reason: String,
+        _ message: Logger.Message = "A file of the client could not be read or written."
+    ) {
         guarded.withLock { $0.failure = reason }
         logger.error(message, metadata: ["reason": "\(reason)"])
         failed()

@@ -306,7 +306,7 @@ actor MessageIndex {
         let (file, hasEnded) = opened.withLock { ($0.file.take(), $0.hasEnded) }
         file?.close()
         guard !hasEnded else { return }
-        report("The index of messages failed. (\(error))")
+        report("The index of messages could not be read or written. (\(error))")
         let isReplaced = !wasReplaced && SQLiteFile.isDamage(error)
         if isReplaced, let folder { SearchFile.remove(from: folder) }
         wasReplaced = wasReplaced || isReplaced

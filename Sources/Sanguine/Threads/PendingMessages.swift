@@ -64,7 +64,7 @@ final class PendingMessages: Sendable {
     private let logger: Logger
     private let clock: any WallClock
 
-    /// Restores the exchanges that an earlier process has left.
+    /// Restores the exchanges that an earlier process left.
     init(
         store: ClientStore,
         balance: BalanceKeeper,

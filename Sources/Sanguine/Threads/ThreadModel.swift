@@ -389,7 +389,7 @@ extension ThreadModel: FollowingModel {
 private struct AnswerReader: Sendable {
     let text: GuardedValue<String>
     let task: Task<Void, Never>
-    /// The text that an earlier attempt has read: it is shown until this one has read as much.
+    /// The text that an earlier attempt read, which is shown until this one has read as much.
     let textBefore: String
     /// Whether reading has ended.
     var isDone = false

@@ -14,7 +14,7 @@ final class OneShot<Value: Sendable>: Sendable {
         var next = 0
     }
 
-    // The only mutable state, guarded by the mutex. Continuations are resumed outside of it.
+    // The only mutable state, guarded by the mutex. Continuations are resumed without holding it.
     private let state = Mutex(State())
 
     /// Sets the outcome.

@@ -12,7 +12,7 @@ package final class StreamDemand: Sendable {
         var next = 0
     }
 
-    // The only mutable state, guarded by the mutex. Continuations are resumed outside of it.
+    // The only mutable state, guarded by the mutex. Continuations are resumed without holding it.
     private let state = Mutex(State())
 
     /// Returns when the reader has read all data, or is gone, or the task is cancelled.

@@ -21,7 +21,7 @@ public protocol StreamingTransport: HTTPTransport {
 /// There is one reader. Data that it has not read yet is bounded: beyond the limit, the exchange
 /// ends with ``TransportError/bodyTooLarge(limitBytes:)``.
 ///
-/// Mutable state: `guarded`, protected by its mutex. The reader is resumed outside of it.
+/// Mutable state: `guarded`, protected by its mutex. The reader is resumed without holding it.
 public final class TransportStream: Sendable {
     private struct Guarded {
         var waiting: CheckedContinuation<Data?, Never>?

@@ -1,14 +1,14 @@
 package import SanguineModel
 
-/// The part of an entry of the audit log that is known before the act.
+/// The part of an audit log entry that is known before the action.
 package struct AuditNote: Hashable, Sendable {
     /// The name of the admin token.
     package var actor: String
     /// The role of the admin token.
     package var role: String
-    /// The act, such as `account.grant`.
+    /// The action, such as `account.grant`.
     package var action: String
-    /// The account that is changed; `nil` for none.
+    /// The account that the action concerns; `nil` if it concerns none.
     package var account: Identifier?
     /// The reason that the administrator gave.
     package var reason: String

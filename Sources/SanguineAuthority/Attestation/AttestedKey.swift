@@ -89,7 +89,7 @@ struct DeviceProof: Hashable, Sendable {
         // whose response was lost.
         if try isSpent(loaded), var known, known.device == user, former == key.id {
             guard known.account != account else { return [] }
-            // The device has become another guest in the meantime.
+            // The device has moved to another account since the first request.
             known.account = account
             return [.put(known), .put(AttestedUse(user: user, key: key.id, account: account))]
         }

@@ -51,7 +51,7 @@ package struct BlobHash {
 }
 
 extension BlobID: CustomStringConvertible {
-    /// 64 hexadecimal digits.
+    /// The id as 64 lowercase hexadecimal digits.
     public var description: String {
         let digits = Array("0123456789abcdef".utf8)
         var text: [UInt8] = []

@@ -2,20 +2,20 @@ import Crypto
 import Foundation
 import SanguineModel
 
-/// Signs and verifies URLs of files that are valid for a time, without storing them.
+/// Signs and verifies URLs of files that are valid for a limited time, without storing them.
 ///
-/// The signature is an HMAC-SHA256 over the file and the time at which the URL expires. Its key is
-/// derived from the server's secret and the day of that time: each day has a new key, and a key is
-/// of no use after its day.
+/// The signature is an HMAC-SHA256 over the file's id and the time at which the URL expires. Its
+/// key is derived from the server's secret and the day of that time: each day has its own key,
+/// which is useless after that day.
 ///
-/// Signatures are equal for ``step``, so that a client which asks again gets the URL that its cache
-/// knows.
+/// The URL of a file stays the same for a ``step``, so that a client that requests it again can use
+/// the response in its HTTP cache.
 struct BlobLinks: Sendable {
-    /// The least time for which a URL is valid: an hour.
+    /// The minimum time for which a URL is valid: an hour.
     static let life = Duration.seconds(3_600)
     /// The time for which the URL of a file stays the same: 15 minutes.
     static let step = Duration.seconds(900)
-    /// The most digits of a time in seconds, so that no longer text is parsed.
+    /// The maximum number of digits of a time in seconds; a longer text is not parsed.
     private static let digits = 12
     private static let secondsPerDay: Int64 = 86_400
 
@@ -37,7 +37,7 @@ struct BlobLinks: Sendable {
         )
     }
 
-    /// The path of a file that needs no token.
+    /// Returns the path of a file for requests without a token.
     static func path(_ id: BlobID) -> String { "/v1/public/blobs/\(id)" }
 
     /// Returns the number of seconds for which a signed URL is still valid; `nil` if the signature
@@ -91,8 +91,8 @@ extension Authority {
 
     /// Finds a file that is requested without a token.
     ///
-    /// A signed URL is valid until its time, even if the record that named the file is deleted
-    /// before; not if all owners delete the file.
+    /// A signed URL is valid until it expires, even if the record that named the file is deleted
+    /// earlier, but not after all owners have deleted the file.
     ///
     /// - Parameters:
     ///   - id: The file.
@@ -115,7 +115,7 @@ extension Authority {
             at: clock.now()
         )
         guard let rest else {
-            throw Problem(.notFound, "Ask for the link of the file again: this one is not valid.")
+            throw Problem(.notFound, "Request a new link to the file: this one is not valid.")
         }
         return (try await anyBlob(id), BlobCaching.signed(for: rest))
     }

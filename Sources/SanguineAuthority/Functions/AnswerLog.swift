@@ -14,7 +14,8 @@ import Synchronization
 ///    does not wait because the run was cut short.
 /// 3. Nothing is added after the end.
 ///
-/// Mutable state: one `State`, guarded by its mutex. Waiting callers are resumed outside of it.
+/// Mutable state: one `State`, guarded by its mutex. Waiting callers are resumed without
+/// holding it.
 final class AnswerLog: Sendable {
     /// The result of reading at a position.
     enum Slice: Sendable {

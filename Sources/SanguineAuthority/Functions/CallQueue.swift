@@ -4,7 +4,7 @@ import Synchronization
 /// Lets runs begin, or wait for their turn; the shell around ``CallQueueState``.
 ///
 /// Mutable state: the state and the runs that wait or are in progress, guarded by the mutex.
-/// Waiting runs are resumed outside of it.
+/// Waiting runs are resumed without holding it.
 package final class CallQueue: Sendable {
     /// The account and the address that a call comes from.
     package struct Caller: Hashable, Sendable {

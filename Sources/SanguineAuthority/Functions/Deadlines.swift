@@ -13,7 +13,7 @@ import Synchronization
 ///    it last woke. That deadline may have been cancelled, because a cancellation does not wake the
 ///    task.
 ///
-/// Mutable state: `state`, guarded by its mutex. Closures are called outside of it.
+/// Mutable state: `state`, guarded by its mutex. Closures are called without holding it.
 package final class Deadlines: Sendable {
     /// A scheduled deadline.
     package struct Ticket: Sendable {

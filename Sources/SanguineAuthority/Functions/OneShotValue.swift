@@ -2,7 +2,7 @@ import Synchronization
 
 /// A value that is resolved once, and that any number of callers wait for.
 ///
-/// Mutable state: one `State`, guarded by its mutex. Callers are resumed outside of it.
+/// Mutable state: one `State`, guarded by its mutex. Callers are resumed without holding it.
 package final class OneShotValue<Value: Sendable>: Sendable {
     private struct State {
         var value: Value?

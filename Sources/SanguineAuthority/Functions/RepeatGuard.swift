@@ -60,7 +60,10 @@ final class RepeatGuard: Sendable {
         guard let rest else { return receipt }
         throw Problem(
             .rateLimited,
-            "The same call was made \(limit) times. Change the input, or wait for 'Retry-After'.",
+            """
+            The same call was made \(limit) times. Change the input, or call again after \
+            'Retry-After'.
+            """,
             retryAfter: max(1, rest.secondsRoundedUp)
         )
     }

@@ -58,7 +58,7 @@ final class AttemptLimiter: Sendable {
         guard isAdmitted else {
             throw Problem(
                 .rateLimited,
-                "Too many codes were tried. Wait for 'Retry-After', then try again.",
+                "Too many codes were tried. Try again after 'Retry-After'.",
                 retryAfter: max(1, Int(60 - milliseconds / 1_000 % 60))
             )
         }

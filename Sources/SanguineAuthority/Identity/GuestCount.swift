@@ -46,8 +46,8 @@ struct GuestLimit: Hashable, Sendable {
             throw Problem(
                 .rateLimited,
                 """
-                Too many new guests came from this network. Wait for 'Retry-After', then try \
-                again; a device that has an account is not affected.
+                Too many new guests came from this network. Try again after 'Retry-After'; a \
+                device that has an account is not affected.
                 """,
                 retryAfter: max(1, (known.startedAt + Self.window - now).secondsRoundedUp)
             )

@@ -15,7 +15,7 @@ public struct LedgerAudit: Sendable {
     private var seq: Int64 = 0
     /// Whether the last transfer moved the balance of a merged guest out.
     private var hasLeft = false
-    /// The least permitted amount of `available`: zero, or what a refund left before the operation.
+    /// The minimum value of `available`: zero, or what a refund left before the operation.
     private var floor: Int64 = 0
     private var finding: String?
 

@@ -16,7 +16,7 @@ struct LedgerDraft {
     private(set) var balance: BalanceRow
     private var transfers: [Transfer] = []
     private var hasNumber = false
-    /// The least amount that `available` may have: zero, except after a refund.
+    /// The minimum value of `available`: zero, except after a refund.
     private var floor: Int64
     private let now: Timestamp
     private let rules: SpendingRules?

@@ -597,7 +597,7 @@ struct PushDraft {
         return (json, fields)
     }
 
-    /// Has the messages of a deleted thread removed later, and no call begin it again.
+    /// Schedules the removal of a deleted thread's messages, and prevents calls from recreating it.
     private mutating func forget(_ deleted: RecordName) {
         guard deleted.isThread else { return }
         let account = balance.account

@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// Rows that stay for a while, such as tombstones that others can read, are stepped over once in
 /// each walk. The position is in memory only: after a restart a new walk begins, and finds what the
-/// earlier ones have not removed.
+/// earlier ones did not remove.
 package struct RemovalWalk: Sendable {
     /// A kind of rows.
     enum Stage: Hashable, Sendable {

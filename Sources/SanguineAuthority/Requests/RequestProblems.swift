@@ -13,7 +13,9 @@ extension Problem {
         case .overloaded(let seconds):
             self.init(
                 .overloaded,
-                "Send the request again after 'Retry-After', with the same key.",
+                """
+                The storage is busy. Send the request again after 'Retry-After', with the same key.
+                """,
                 retryAfter: seconds
             )
         case .closed:
@@ -66,7 +68,7 @@ extension Problem {
     static var stillRuns: Problem {
         Problem(
             .operationInProgress,
-            "Wait, then send the same request with the same key to get its answer.",
+            "The request is in progress. Send it again with the same key to get its answer.",
             retryAfter: 1
         )
     }

@@ -10,19 +10,19 @@ public struct AuditRow: Hashable, Sendable {
     public var number: Int64
     /// The ``hash`` of the entry before; 32 zeros for the first entry.
     public var previous: [UInt8]
-    /// The time of the act.
+    /// The time of the action.
     public var at: Timestamp
     /// The name of the admin token.
     public var actor: String
     /// The role of the admin token.
     public var role: String
-    /// The act, such as `account.grant`.
+    /// The action, such as `account.grant`.
     public var action: String
-    /// The account that was changed; `nil` for none.
+    /// The account that the action concerns; `nil` if it concerns none.
     public var account: Identifier?
     /// The reason that the administrator gave.
     public var reason: String
-    /// `done`, or the code with which the act was refused.
+    /// `done`, or the code of the problem with which the action was refused.
     public var outcome: String
     /// The details, such as the amount; `nil` if the action has none, and in entries of earlier
     /// versions.

@@ -89,7 +89,7 @@ final class S3BlobStore: BlobStore {
                     await self.load(id, window.number * width, width)
                 }
             )
-            // A file that has been removed in the meantime has no beginning either.
+            // A file that was removed in the meantime has no beginning either.
             guard let loaded else { return nil }
             bytes += loaded.dropFirst(position % width).prefix(count - bytes.count)
             guard loaded.count == width else { break }

@@ -82,7 +82,7 @@ struct AdminGate: RouterMiddleware {
         guard decision.isAdmitted else {
             return Problem(
                 .rateLimited,
-                "Wait for 'Retry-After', then send the right token.",
+                "Too many wrong tokens were sent. Send the right one after 'Retry-After'.",
                 retryAfter: decision.retryAfterSeconds
             )
         }

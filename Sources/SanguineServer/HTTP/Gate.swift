@@ -184,7 +184,10 @@ extension Problem {
     static var unread: Problem {
         Problem(
             .overloaded,
-            "Read the responses that are waiting, then send the request again after 'Retry-After'.",
+            """
+            Too many responses wait to be read. Read them, and send the request again after \
+            'Retry-After'.
+            """,
             retryAfter: EdgeLimits.retryAfterSeconds
         )
     }
@@ -193,7 +196,7 @@ extension Problem {
     static func tooFast(_ decision: RateDecision) -> Problem {
         Problem(
             .rateLimited,
-            "Wait for 'Retry-After', then send the request again.",
+            "The rate limit is exceeded. Send the request again after 'Retry-After'.",
             retryAfter: decision.retryAfterSeconds
         )
     }

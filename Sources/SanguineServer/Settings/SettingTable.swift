@@ -133,12 +133,12 @@ extension Setting {
         Setting(
             "limits.answerBytes",
             .integer(\.limits.answerBytes, (1 << 20)...(1 << 36)),
-            "The bytes of all responses that wait to be read; beyond it, requests get 503."
+            "The maximum size of all unread responses, in bytes; beyond it, requests get 503."
         ),
         Setting(
             "limits.receivedBytes",
             .integer(\.limits.receivedBytes, (1 << 20)...(1 << 36)),
-            "The bytes of all request bodies without a response yet; beyond it, requests get 503."
+            "The maximum size of unanswered request bodies, in bytes; beyond it, requests get 503."
         ),
         Setting(
             "limits.blobBytes",
@@ -149,8 +149,9 @@ extension Setting {
             "limits.accountBytes",
             .integer(\.limits.accountBytes, 0...(1 << 40)),
             """
-            The bytes of an account's records and files, plus 100 for each of them and for each \
-            of the up to 10,000 known deletions; a change or upload beyond it gets 422.
+            The maximum size of an account's records and files, in bytes, plus 100 for each of \
+            them and for each of the up to 10,000 known deletions; a change or upload beyond it \
+            gets 422.
             """
         ),
         Setting(

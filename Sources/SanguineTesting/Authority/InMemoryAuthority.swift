@@ -2,7 +2,7 @@ public import Sanguine
 public import SanguineAuthority
 public import SanguineModel
 
-/// A Sanguine server in a test's memory, with the real server's decisions but without a socket.
+/// An in-memory Sanguine server for tests, which decides like the real server but has no socket.
 ///
 /// ```swift
 /// let authority = InMemoryAuthority(schema: schema)
@@ -12,17 +12,17 @@ public import SanguineModel
 /// ```
 ///
 /// Requests are answered by the server's own code: sessions, balance, quotas, holds, functions,
-/// records and the feed, including the live feed, with their statuses, headers and problems. So a
-/// test meets every rule that its app will meet. Other parts of a server are omitted: rate limits,
-/// ports, logs, browser tickets, and the administration, which ``grant(_:reason:to:)`` and
+/// records and the feed, including the live feed, with their statuses, headers and problems, so a
+/// test is subject to the same rules as the app. The other parts of a server are omitted: rate
+/// limits, ports, logs, browser tickets, and the administration, which ``grant(_:reason:to:)`` and
 /// ``setPlan(_:of:)`` replace.
 ///
 /// Time comes from the clock. Nothing happens on its own: ``runJobs()`` performs the work that a
 /// server does every second.
 ///
 /// Mutable state: the storage's, and `state`, guarded by its lock. The app's record mutations run
-/// under the storage's lock, because they are pure. Live connections are written outside of both,
-/// in order.
+/// under the storage's lock, because they are pure. Live connections are written to in order,
+/// without holding either lock.
 public final class InMemoryAuthority: StreamingTransport {
     /// The account of a device that signs in for the first time.
     public enum Accounts: Hashable, Sendable {
@@ -77,8 +77,8 @@ public final class InMemoryAuthority: StreamingTransport {
     ///   - accounts: The account of a new device. Default: a separate account for each device.
     ///   - settings: All other rules: the grant of a new account, quotas, the lifetime of tokens.
     ///     Their schema is ignored. Default: those of a server without a configuration.
-    ///   - clock: The clock by which sessions, holds and quotas expire. Default: one that stands
-    ///     still.
+    ///   - clock: The clock that determines when sessions, holds and quotas expire. Default: a
+    ///     clock that stands still.
     public convenience init(
         schema: RecordSchema = .standard,
         accounts: Accounts = .onePerDevice,

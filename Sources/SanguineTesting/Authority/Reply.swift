@@ -3,7 +3,7 @@ import Synchronization
 
 /// A response with one waiting caller, which may give up while it is still being computed.
 ///
-/// Mutable state: `state`, guarded by its mutex. The caller is resumed outside of it.
+/// Mutable state: `state`, guarded by its mutex. The caller is resumed without holding it.
 final class Reply<Value: Sendable>: Sendable {
     private struct State {
         var result: Result<Value, TransportError>?

@@ -16,7 +16,8 @@ import Synchronization
 /// }
 /// ```
 ///
-/// Mutable state: `guarded`, protected by its mutex. Waiting callers are resumed outside of it.
+/// Mutable state: `guarded`, protected by its mutex. Waiting callers are resumed without
+/// holding it.
 public final class WatchedState<State: Sendable>: Sendable {
     private enum Ending {
         case met

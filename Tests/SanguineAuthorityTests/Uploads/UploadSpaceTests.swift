@@ -92,7 +92,7 @@ struct UploadSpaceTests {
         #expect(world.authority.blobSweep.removed.uploads == 1)
     }
 
-    @Test func `pieces that a crash has left behind are removed after an hour`() async throws {
+    @Test func `pieces that a crash left behind are removed after an hour`() async throws {
         let world = try await UploadWorld()
         let upload = try await world.create()
         try await world.send(film.prefix(1_000), to: upload)

@@ -117,7 +117,7 @@ struct BucketServerTests {
                 let upload = try await guest.upload(SampleFile.jpeg.bytes())
                 #expect(upload.status == 500)
                 #expect(upload.code == "internal_fault")
-                // Another server would not reach it any better.
+                // Another server could not reach the storage either.
                 #expect(try await guest.get("/health/ready").status == 200)
             }
         }

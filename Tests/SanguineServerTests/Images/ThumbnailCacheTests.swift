@@ -78,7 +78,7 @@ struct ThumbnailCacheTests {
         }
     }
 
-    @Test func `an empty file is made again`() async throws {
+    @Test func `an empty file counts as missing`() async throws {
         try await TemporaryFolder.with { folder in
             await ThumbnailCache(in: folder).store(thumbnail(1), key(1))
             let id = key(1).image.description

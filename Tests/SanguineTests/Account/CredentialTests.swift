@@ -106,7 +106,7 @@ struct CredentialTests {
         #expect(count("b", of: account) == 2)
     }
 
-    @Test func `a lost answer to a sign-in is sent again under the same key`() async throws {
+    @Test func `a sign-in with a lost answer is sent again with the same key`() async throws {
         let device = fixture.device(network: network) { $0.delay = SkippingClock() }
         let client = try await guest(device)
         defer { client.close() }

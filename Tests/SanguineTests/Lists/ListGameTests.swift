@@ -94,7 +94,7 @@ private struct ListGame {
         look(asked: asked, since: answers)
     }
 
-    /// Changes the server between an answer and its arrival.
+    /// Loads a page whose answer arrives only after the list on the server has changed.
     private mutating func loadLate() async throws {
         let (asked, answers) = server.state { ($0.version, $0.answers.count) }
         let isNext = roll(2) == 0 && test.client.snapshot(of: list).hasMore

@@ -154,7 +154,7 @@ import Testing
         #expect(last.outbox.pending.map(\.id) == [receipt.id])
     }
 
-    @Test func `another user never sees a record that the previous user has read`() async throws {
+    @Test func `another user never sees a record that the previous user read`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.authority.set("a", to: 1)
         let client = try fixture.client()

@@ -172,7 +172,7 @@ struct ThreadSearchTests {
         #expect(!all.contains { $0.contains("SELECT id, seq, value FROM record") })
     }
 
-    @Test func `a damaged index is made again`() async throws {
+    @Test func `a damaged index is rebuilt`() async throws {
         var client = try await stage.launch(stage.phone)
         try await stage.ask(client, in: stage.thread, "Venus")
         try await client.synchronize()

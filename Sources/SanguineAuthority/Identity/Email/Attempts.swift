@@ -36,7 +36,7 @@ struct AttemptLimit: Hashable, Sendable {
         if times.count >= count, let first = times.first {
             throw Problem(
                 .rateLimited,
-                "Wait for 'Retry-After', then try again.",
+                "Too many attempts were made. Try again after 'Retry-After'.",
                 retryAfter: max(1, (first + window - now).secondsRoundedUp)
             )
         }

@@ -10,14 +10,14 @@ struct Mail: StoredDocument, Hashable {
     /// The time for which the document outlives the message, so that its end is logged.
     static let graceAfterEnd = Duration.seconds(86_400)
 
-    /// A new id; ids are in the order of time.
+    /// The id; later messages have greater ids.
     let id: String
     let account: Identifier?
     /// The encrypted message.
     let sealed: String
-    /// Whether the message is only stored, and never sent, because no account has the address.
+    /// Whether the message is stored but never sent, because no account has the address.
     ///
-    /// A request for an unknown address thus takes the same time as for a known one.
+    /// A request for an unknown address therefore takes as long as one for a known address.
     let isDecoy: Bool
     var attempts = 0
     /// The time of the next attempt.
