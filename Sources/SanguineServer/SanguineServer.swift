@@ -313,7 +313,7 @@ public struct SanguineServer: Service {
         // Services shut down in reverse order: ports close before the services behind them.
         var services: [any Service] = [
             mail, jobs, IndexBuilder(authority: authority, delay: delay, logger: logger),
-            functions,
+            functions, LiveEnd(hub: live),
             admin, api,
             CallShutdown(
                 calls: functions.calls,

@@ -263,7 +263,9 @@ final class LiveFeed: Sendable {
         defer { stream.cancel() }
         let now = uptime()
         apply { $0.opened(number, at: now) }
-        let missed = guarded.withLock { guarded in
+        let missed = guarded.withLock { guarded -> Set<String> in
+            // A newer connection may have replaced this one, for which its lists still wait.
+            guard guarded.tasks[number] != nil else { return [] }
             let late = guarded.waitingLists.filter { now - $0.value > FeedLimits.listGap }.keys
             defer { (guarded.openedLists, guarded.waitingLists) = (lists, [:]) }
             return guarded.openedLists.union(late).intersection(lists)

@@ -30,12 +30,14 @@ struct LiveRoutes: Sendable {
             } else {
                 try await gate.admission.live(wire)
             }
-        let headers: HTTPFields = [
+        var headers: HTTPFields = [
             .contentType: "text/event-stream",
             .cacheControl: "no-store",
             .accelBuffering: "no",
         ]
         guard request.method != .head else { return Response(status: .ok, headers: headers) }
+        // The connection is closed after the response (RFC 9112, section 9.6).
+        headers[.connection] = "close"
         let connection = try hub.admit(
             pass,
             at: position,

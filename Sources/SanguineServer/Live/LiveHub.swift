@@ -70,6 +70,8 @@ final class LiveHub: Sendable {
     private let isLive: @Sendable (AccessPass) -> Bool
     private let gauge: Meter
     private let events: Counter
+    /// Ends with the last connection after ``stop()``.
+    private let lastConnection = AsyncStream.makeStream(of: Never.self)
 
     /// Creates a hub without connections.
     ///
@@ -170,11 +172,13 @@ final class LiveHub: Sendable {
     }
 
     private func release(_ id: Identifier) {
-        guarded.withLock { guarded in
+        let isLast = guarded.withLock { guarded in
             guarded.accounts[id]?.count -= 1
             if guarded.accounts[id]?.count == 0 { guarded.accounts[id] = nil }
+            return guarded.isStopped && guarded.accounts.isEmpty
         }
         gauge.decrement()
+        if isLast { lastConnection.continuation.finish() }
     }
 
     /// Wakes and ends connections after changes of the authority's data.
@@ -285,7 +289,15 @@ final class LiveHub: Sendable {
             guarded.isStopped = true
             return guarded.accounts.values.map(\.account)
         }
+        if accounts.isEmpty { lastConnection.continuation.finish() }
         for connection in accounts.lazy.flatMap(\.connections) { connection.end(.shutdown) }
+    }
+
+    /// Waits after ``stop()`` until the last connection has ended, or the task is cancelled.
+    ///
+    /// Only one task may wait.
+    func waitForEnd() async {
+        for await _ in lastConnection.stream {}
     }
 
     private static func stopwatch(_ clock: some Clock<Duration>) -> @Sendable () -> Duration {
@@ -301,6 +313,17 @@ struct LiveShutdown: Service {
     func run() async throws {
         try? await gracefulShutdown()
         hub.stop()
+    }
+}
+
+/// Waits at a graceful shutdown until the live connections have ended, because the server only
+/// waits for the tasks of its connections.
+struct LiveEnd: Service {
+    let hub: LiveHub
+
+    func run() async throws {
+        try? await gracefulShutdown()
+        await hub.waitForEnd()
     }
 }
 

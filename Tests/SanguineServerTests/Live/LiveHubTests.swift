@@ -333,6 +333,7 @@ struct LiveHubTests {
             try await task.finished()
             #expect(text.isFinished)
         }
+        await hub.waitForEnd()
         #expect(Set(streams.map { $0.1.text }).count > 1)
         let refusal = #expect(throws: Problem.self) {
             try admit(to: hub, account: Identifier.new())

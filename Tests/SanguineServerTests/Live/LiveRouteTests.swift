@@ -22,6 +22,7 @@ struct LiveRouteTests {
             #expect(reader.headers.first(name: "Content-Type") == "text/event-stream")
             #expect(reader.headers.first(name: "Cache-Control") == "no-store")
             #expect(reader.headers.first(name: "X-Accel-Buffering") == "no")
+            #expect(reader.headers.first(name: "Connection") == "close")
             #expect(try await reader.next() == ["retry: 2000"])
             let changes = try await reader.changes(through: head)
             let collections = Set(changes.map(\.change.collection))
