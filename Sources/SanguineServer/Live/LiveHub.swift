@@ -49,10 +49,8 @@ final class LiveHub: Sendable {
         var readerLists: [Identifier: [String: Int]] = [:]
         var isStopped = false
 
-        /// Removes what no connection that is opened now can have missed, and everything beyond
-        /// the limit.
+        /// Removes what no connection that is opened now can have missed.
         mutating func forgetReaderLists() {
-            if readerLists.count > LiveLimits.rememberedReaders { return readerLists = [:] }
             let oldest = checks - LiveLimits.listNotes.secondsRoundedUp
             for (account, lists) in readerLists {
                 let kept = lists.filter { $0.value >= oldest }
@@ -199,6 +197,9 @@ final class LiveHub: Sendable {
         let woken = guarded.withLock { guarded -> [(LiveAccount, String)] in
             for name in changed.collections where changed.readers[name] == nil {
                 guarded.changedLists[name] = guarded.checks
+            }
+            if guarded.readerLists.count > LiveLimits.rememberedReaders {
+                guarded.readerLists = [:]
             }
             for (name, accounts) in changed.readers {
                 for id in accounts { guarded.readerLists[id, default: [:]][name] = guarded.checks }

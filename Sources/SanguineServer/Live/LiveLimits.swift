@@ -42,8 +42,8 @@ public enum LiveLimits {
     /// The number of accounts for which changed lists of records that name them as readers are
     /// remembered, for the connections that they open within ``listNotes``: 10,000.
     ///
-    /// Beyond it all are forgotten, once a second; a reader whose connection is opened later sees
-    /// the change with its next refresh.
+    /// Beyond it all are forgotten; a reader whose connection is opened later sees the change with
+    /// its next refresh.
     public static let rememberedReaders = 10_000
     /// The time in which a change of the switches wakes all live connections: 10 seconds.
     public static let switchesTime = Duration.seconds(10)
