@@ -296,7 +296,7 @@ extension API {
         request.headers.add(name: "Authorization", value: "Bearer \(guest.token)")
         request.headers.add(name: "Content-Type", value: "image/png")
         request.body = .bytes(ByteBuffer(bytes: file))
-        let response = try await http.execute(request, timeout: .seconds(30))
+        let response = try await http.execute(request, timeout: .patient(30))
         let body = try await response.body.collect(upTo: 1 << 20)
         let facts = try JSONDecoder().decode(BlobFacts.self, from: Data(body.readableBytesView))
         return facts.id

@@ -149,7 +149,7 @@ extension EndToEnd {
             request.headers.add(name: "Idempotency-Key", value: plan.id)
             request.headers.add(name: "Content-Type", value: "application/json")
             request.body = .bytes(ByteBuffer(bytes: body.canonical))
-            let response = try await api.http.execute(request, timeout: .seconds(60))
+            let response = try await api.http.execute(request, timeout: .patient(60))
             // The first chunk contains the role.
             var awaited = plan.end == .cancel ? plan.place + 1 : .max
             var chunks = 0

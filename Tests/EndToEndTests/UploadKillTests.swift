@@ -115,7 +115,7 @@ extension EndToEnd {
             request.method = .POST
             request.headers.add(name: "Authorization", value: "Bearer \(guest.token)")
             request.body = .bytes(ByteBuffer(bytes: file))
-            let response = try await api.http.execute(request, timeout: .seconds(30))
+            let response = try await api.http.execute(request, timeout: .patient(30))
             let body = try await response.body.collect(upTo: 1 << 20)
             return API.Answer(
                 status: Int(response.status.code),

@@ -100,7 +100,7 @@ struct StandInTests {
         var request = HTTPClientRequest(url: url + path)
         request.method = .POST
         request.body = .bytes(ByteBuffer(string: body))
-        let response = try await http.execute(request, timeout: .seconds(30))
+        let response = try await http.execute(request, timeout: .patient(30))
         let text = String(buffer: try await response.body.collect(upTo: 1 << 20))
         return (response.status.code, text)
     }
@@ -149,7 +149,7 @@ struct StandInTests {
     @Test func `the stand-in lists its model`() async throws {
         try await withStandIn { url, http in
             let request = HTTPClientRequest(url: url + "/v1/models")
-            let response = try await http.execute(request, timeout: .seconds(30))
+            let response = try await http.execute(request, timeout: .patient(30))
             let body = String(buffer: try await response.body.collect(upTo: 1 << 20))
             let json = try JSONDecoder().decode(JSONValue.self, from: Data(body.utf8))
             #expect(json["object"] == "list")

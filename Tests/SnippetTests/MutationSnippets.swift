@@ -122,11 +122,13 @@ struct MutationSnippets {
     @Test func `a sent mutation is undone by another one`() async throws {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.baseURL = URL(string: "https://api.example.org")
-        configuration.transport = ScriptedTransport { _ in .json(Track(id: "1")) }
+        let network = ScriptedTransport { _ in .json(Track(id: "1")) }
+        configuration.transport = network
         configuration.register(Like.self, Unlike.self)
         let client = try SanguineClient(configuration)
         let receipt = try client.perform(Like(track: "1"))
         #expect(try await receipt.outcome == .applied)
+        network.hold()
         if try !receipt.withdraw() { try client.perform(Unlike(track: "1")) }
         #expect(client.outbox.pending.contains { $0.name == Unlike.name })
         client.close()

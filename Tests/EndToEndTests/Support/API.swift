@@ -93,7 +93,7 @@ struct API: Sendable {
             request.headers.add(name: "Content-Type", value: "application/json")
             request.body = .bytes(ByteBuffer(bytes: try JSONEncoder().encode(json)))
         }
-        let response = try await http.execute(request, timeout: .seconds(30))
+        let response = try await http.execute(request, timeout: .patient(30))
         let body = try await response.body.collect(upTo: 8 << 20)
         return Answer(
             status: Int(response.status.code),

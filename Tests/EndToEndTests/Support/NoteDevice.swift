@@ -106,7 +106,7 @@ extension API {
         try await within(.seconds(30), "the note '\(last)' in the live feed") {
             var request = HTTPClientRequest(url: base + "/v1/live?since=0")
             request.headers.add(name: "Authorization", value: "Bearer \(guest.token)")
-            let response = try await http.execute(request, timeout: .seconds(30))
+            let response = try await http.execute(request, timeout: .patient(30))
             var notes: [String: String] = [:]
             var text = ""
             for try await chunk in response.body {  // tidy: allow unbounded-wait: within 30 s.

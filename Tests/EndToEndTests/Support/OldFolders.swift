@@ -323,7 +323,7 @@ extension API {
         request.headers.add(name: "Authorization", value: "Bearer \(guest.token)")
         request.headers.add(name: "Content-Type", value: "image/jpeg")
         request.body = .bytes(ByteBuffer(bytes: bytes))
-        let response = try await http.execute(request, timeout: .seconds(30))
+        let response = try await http.execute(request, timeout: .patient(30))
         let body = try await response.body.collect(upTo: 1 << 20)
         return Answer(
             status: Int(response.status.code),

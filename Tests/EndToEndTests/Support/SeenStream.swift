@@ -142,7 +142,7 @@ extension API {
         var left = limit
         seen.cut()
         do {
-            let response = try await http.execute(request, timeout: .seconds(60))
+            let response = try await http.execute(request, timeout: .patient(60))
             status = Int(response.status.code)
             guard status == 200, await goOn(seen) else { return status }
             // The request's timeout is the bound.

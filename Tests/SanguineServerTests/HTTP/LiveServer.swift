@@ -142,7 +142,7 @@ struct LiveServer: Sendable {
         _ request: HTTPClientRequest,
         through client: HTTPClient? = nil
     ) async throws -> Reply {
-        let response = try await (client ?? Self.client).execute(request, timeout: .seconds(30))
+        let response = try await (client ?? Self.client).execute(request, timeout: .patient(30))
         let body = try await response.body.collect(upTo: 4 << 20)
         return Reply(
             status: Int(response.status.code),

@@ -21,7 +21,7 @@ struct LiveReader {
         let url = "http://127.0.0.1:\(server.ports.http)/v1/live\(query)"
         var request = HTTPClientRequest(url: url)
         for (name, value) in headers { request.headers.add(name: name, value: value) }
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+        let response = try await HTTPClient.shared.execute(request, timeout: .patient(30))
         status = Int(response.status.code)
         self.headers = response.headers
         chunks = response.body.makeAsyncIterator()
